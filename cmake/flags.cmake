@@ -1,0 +1,37 @@
+# How everything is compiled.
+
+add_compile_options(-Wall -Wextra -Werror=switch)
+# Results may not depend on the machine: no fast-math, and a * b + c is fused only where the code
+# asks for it (GCC would otherwise do it in the AVX2 and AVX-512 variants of a kernel).
+add_compile_options(-fno-fast-math -ffp-contract=off)
+# Bounds checks of the standard library in builds that are for finding mistakes.
+add_compile_definitions($<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 sees overlapping copies in `"text" + std::string` (GCC bug 105651).
+  add_compile_options(-Wno-restrict)
+  # Passing vectors by value between functions of one binary: an ABI note, not a warning.
+  add_compile_options(-Wno-psabi)
+  if(TENSORGRAD_SANITIZE)
+    # The sanitizers' own code confuses the flow analysis.
+    add_compile_options(-Wno-maybe-uninitialized)
+  endif()
+endif()
+
+# A newer compiler has new warnings; they are no reason to fail for somebody who tries the project.
+if(TENSORGRAD_WERROR AND (
+    (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13) OR
+    (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 17)))
+  add_compile_options(-Werror)
+endif()
+
+if(TENSORGRAD_SANITIZE)
+  add_compile_options(-fsanitize=${TENSORGRAD_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TENSORGRAD_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()

@@ -1,0 +1,72 @@
+# layer() turns a folder of src/ into a part of the library, uses() gives it outside libraries,
+# check_layers() prepares the test that includes follow the list, program() builds on the library.
+
+# layer(<folder> [SUBFOLDERS <name>...] [NEEDS <layer>...])
+# One object library a folder: tensorgrad_<folder>, tensorgrad_<folder>_<subfolder>.
+function(layer folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SUBFOLDERS;NEEDS")
+  set(paths ${folder})
+  foreach(subfolder IN LISTS arg_SUBFOLDERS)
+    list(APPEND paths ${folder}/${subfolder})
+  endforeach()
+
+  foreach(path IN LISTS paths)
+    string(REPLACE / _ name ${path})
+    file(GLOB sources CONFIGURE_DEPENDS src/${path}/*.cpp)
+    if(NOT sources)
+      continue() # headers only, or nothing yet
+    endif()
+    add_library(tensorgrad_${name} OBJECT ${sources})
+    target_include_directories(tensorgrad_${name} PRIVATE src include)
+    target_sources(tensorgrad PRIVATE $<TARGET_OBJECTS:tensorgrad_${name}>)
+  endforeach()
+
+  # Everything below this layer, for check_layers().
+  set(below ${arg_NEEDS})
+  foreach(need IN LISTS arg_NEEDS)
+    get_property(more GLOBAL PROPERTY tensorgrad_below_${need})
+    list(APPEND below ${more})
+  endforeach()
+  list(REMOVE_DUPLICATES below)
+  set_property(GLOBAL PROPERTY tensorgrad_below_${folder} "${below}")
+  set_property(GLOBAL APPEND PROPERTY tensorgrad_layers ${folder})
+  set_property(GLOBAL APPEND PROPERTY tensorgrad_folders ${paths})
+endfunction()
+
+# uses(<folder or folder/subfolder> <library>...)
+function(uses path)
+  string(REPLACE / _ name ${path})
+  if(TARGET tensorgrad_${name})
+    target_link_libraries(tensorgrad_${name} PRIVATE ${ARGN})
+    target_link_libraries(tensorgrad PRIVATE ${ARGN})
+  endif()
+endfunction()
+
+# Fails on a source that no layer would compile; writes the list that the test `layers` reads.
+function(check_layers)
+  get_property(folders GLOBAL PROPERTY tensorgrad_folders)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src src/*.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    if(NOT folder IN_LIST folders)
+      message(FATAL_ERROR "src/${source} is in no layer: list its folder in CMakeLists.txt.")
+    endif()
+  endforeach()
+
+  get_property(layers GLOBAL PROPERTY tensorgrad_layers)
+  set(lines "")
+  foreach(layer IN LISTS layers)
+    get_property(below GLOBAL PROPERTY tensorgrad_below_${layer})
+    string(APPEND lines "set(below_${layer} ${below})\n")
+  endforeach()
+  file(CONFIGURE OUTPUT layers.cmake CONTENT "set(layers @layers@)\n@lines@" @ONLY)
+endfunction()
+
+# program(<target> <source>...): a program that sees the public headers and nothing else.
+function(program target)
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE tensorgrad::tensorgrad)
+  if(TENSORGRAD_SANITIZE)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/sanitizers.cpp)
+  endif()
+endfunction()
