@@ -1,0 +1,8 @@
+// expect: tensorgrad: a raw pointer member cannot be walked; hold the object itself
+#include "walk.hpp"
+
+struct Model {
+  Tensor* W;
+};
+
+void test(Model& model) { walk(model); }

@@ -1,0 +1,9 @@
+// expect: tensorgrad: a reference member cannot be walked; hold the object itself
+#include "walk.hpp"
+
+struct Model {
+  Tensor W;
+  Tensor&& tied;
+};
+
+void test(Model& model) { walk(model); }

@@ -1,0 +1,9 @@
+// expect: cannot be walked; list its members in its body with TENSORGRAD_MEMBERS(W, b)
+#include "walk.hpp"
+
+struct Model {
+  virtual ~Model() = default;
+  Tensor W;
+};
+
+void test(Model& model) { walk(model); }
