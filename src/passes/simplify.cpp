@@ -1,0 +1,162 @@
+// Local rewrites. Each looks at one node and the producers of its inputs.
+#include <cmath>
+
+#include "ops/scalar.hpp"
+#include "passes/rewrite.hpp"
+#include "tensorgrad/passes.hpp"
+
+namespace tensorgrad {
+
+namespace {
+
+class Simplifier {
+ public:
+  Simplifier(Graph& out, const Node& node, const std::vector<TensorId>& inputs, const TensorType& type)
+      : out_(out), node_(node), in_(inputs), type_(type) {}
+
+  /// The tensor that stands for the node's output, or -1 to keep the node.
+  TensorId run() {
+    switch (op_class(node_.op)) {
+      case OpClass::Elementwise: return elementwise();
+      case OpClass::View: return view();
+      default: return -1;
+    }
+  }
+
+ private:
+  const Node& producer(int i) const { return out_.producer(in_[static_cast<std::size_t>(i)]); }
+  bool is_constant(int i) const { return producer(i).op == OpKind::Constant; }
+  double value(int i) const { return std::get<ValueAttr>(producer(i).attrs).value; }
+  bool is(int i, double number) const { return is_constant(i) && value(i) == number; }
+  TensorId add(OpKind op, std::vector<TensorId> inputs, Attrs attrs) {
+    return out_.node(out_.add(op, std::move(inputs), std::move(attrs), node_.site)).output();
+  }
+
+  TensorId elementwise() {
+    const auto arity = static_cast<int>(in_.size());
+    bool all_constant = true;
+    double args[3] = {0, 0, 0};
+    for (int i = 0; i < arity; ++i) {
+      all_constant = all_constant && is_constant(i);
+      if (is_constant(i)) args[i] = value(i);
+    }
+    if (all_constant) {
+      double folded = apply_scalar(node_.op, out_.type(in_[0]).dtype, type_.dtype, args);
+      if (type_.dtype == f32) folded = static_cast<double>(static_cast<float>(folded));
+      // An infinity or NaN is left to be computed: WGSL cannot write it as a constant.
+      if (std::isfinite(folded)) return add(OpKind::Constant, {}, ValueAttr{folded, type_});
+    }
+    // x + 0 is x except for the sign of −0; x·0 stays, because x may be infinite.
+    switch (node_.op) {
+      case OpKind::Add:
+        if (is(0, 0)) return in_[1];
+        if (is(1, 0)) return in_[0];
+        break;
+      case OpKind::Sub:
+        if (is(1, 0)) return in_[0];
+        break;
+      case OpKind::Mul:
+        if (is(0, 1)) return in_[1];
+        if (is(1, 1)) return in_[0];
+        if (is(0, -1)) return add(OpKind::Neg, {in_[1]}, NoAttrs{});
+        if (is(1, -1)) return add(OpKind::Neg, {in_[0]}, NoAttrs{});
+        break;
+      case OpKind::Div:
+        if (is(1, 1)) return in_[0];
+        break;
+      case OpKind::Pow:
+        if (is(1, 1)) return in_[0];
+        if (is(1, 2)) return add(OpKind::Mul, {in_[0], in_[0]}, NoAttrs{});
+        if (is(1, 0.5)) return add(OpKind::Sqrt, {in_[0]}, NoAttrs{});
+        break;
+      case OpKind::Neg:
+        if (producer(0).op == OpKind::Neg) return producer(0).inputs[0];
+        break;
+      case OpKind::LogicalNot:
+        if (producer(0).op == OpKind::LogicalNot) return producer(0).inputs[0];
+        break;
+      case OpKind::Where:
+        if (is_constant(0)) return value(0) != 0 ? in_[1] : in_[2];
+        if (in_[1] == in_[2]) return in_[1];
+        break;
+      default: break;
+    }
+    return -1;
+  }
+
+  TensorId view() {
+    if (node_.op == OpKind::StopGradient) return in_[0];
+    if (is_constant(0) && node_.op != OpKind::Pad) {  // a constant seen differently is a constant
+      return add(OpKind::Constant, {}, ValueAttr{value(0), type_});
+    }
+    const TensorType& from = out_.type(in_[0]);
+    const Node& before = producer(0);
+    switch (node_.op) {
+      case OpKind::Reshape:
+        if (from == type_) return in_[0];
+        if (before.op == OpKind::Reshape) return reshaped(before.inputs[0]);
+        break;
+      case OpKind::BroadcastTo:
+        if (from == type_) return in_[0];
+        if (before.op == OpKind::BroadcastTo) return add(OpKind::BroadcastTo, {before.inputs[0]}, node_.attrs);
+        break;
+      case OpKind::Permute: {
+        std::vector<int> perm = std::get<PermAttr>(node_.attrs).perm;
+        if (before.op == OpKind::Permute) {
+          const auto& inner = std::get<PermAttr>(before.attrs).perm;
+          for (int& axis : perm) axis = inner[static_cast<std::size_t>(axis)];
+          bool identity = true;
+          for (std::size_t i = 0; i < perm.size(); ++i) identity = identity && perm[i] == static_cast<int>(i);
+          if (identity) return before.inputs[0];
+          return add(OpKind::Permute, {before.inputs[0]}, PermAttr{perm});
+        }
+        // Moving only axes of size 1 moves nothing in memory.
+        int last = -1;
+        bool in_order = true;
+        for (int axis : perm) {
+          if (from.shape[axis] == 1) continue;
+          in_order = in_order && axis > last;
+          last = axis;
+        }
+        if (in_order) return reshaped(in_[0]);
+        break;
+      }
+      case OpKind::Slice: {
+        const auto& s = std::get<SliceAttr>(node_.attrs);
+        bool whole = from == type_;
+        for (std::int64_t step : s.step) whole = whole && step == 1;
+        if (whole) return in_[0];
+        break;
+      }
+      case OpKind::Pad:
+        if (from == type_) return in_[0];
+        break;
+      default: break;
+    }
+    return -1;
+  }
+
+  TensorId reshaped(TensorId id) {
+    if (out_.type(id) == type_) return id;
+    return add(OpKind::Reshape, {id}, ShapeAttr{type_.shape});
+  }
+
+  Graph& out_;
+  const Node& node_;
+  const std::vector<TensorId>& in_;
+  const TensorType& type_;
+};
+
+}  // namespace
+
+std::shared_ptr<Graph> simplify(const Graph& graph) {
+  return rewrite(graph, [&](Graph& out, const Node& node, const std::vector<TensorId>& inputs) {
+    if (node.outputs.size() == 1) {
+      const TensorId simple = Simplifier(out, node, inputs, graph.type(node.output())).run();
+      if (simple >= 0) return std::vector<TensorId>{simple};
+    }
+    return keep(out, node, inputs);
+  });
+}
+
+}  // namespace tensorgrad
