@@ -43,6 +43,7 @@ class Index {
   static Index var(int id, std::int64_t extent);
   /// The value of a kernel expression, promised to lie in [0, extent).
   static Index data(int expr, std::int64_t extent);
+  static Index single(const std::shared_ptr<const IndexAtom>& atom);
 
   const std::vector<Term>& terms() const { return terms_; }
   std::int64_t constant() const { return constant_; }
@@ -71,6 +72,7 @@ class Index {
 
  private:
   void add_term(std::int64_t coefficient, const std::shared_ptr<const IndexAtom>& atom);
+  void recombine();
   std::vector<Term> terms_;
   std::int64_t constant_ = 0;
 };

@@ -36,7 +36,39 @@ std::shared_ptr<const IndexAtom> remainder(const Index& arg, std::int64_t diviso
   return atom;
 }
 
+/// x = factor·high + low with 0 ≤ low < factor, where factor divides `divisor`: then the low part
+/// takes no part in a division. factor is 1 if there is no such split.
+struct LowSplit {
+  std::int64_t factor = 1;
+  Index high, low;
+};
+
+LowSplit split_low_part(const Index& x, std::int64_t divisor) {
+  LowSplit best;
+  for (const Index::Term& candidate : x.terms()) {
+    const std::int64_t factor = candidate.coefficient < 0 ? -candidate.coefficient : candidate.coefficient;
+    if (factor <= best.factor || divisor % factor != 0) continue;
+    LowSplit split{factor, floor_div(x.constant(), factor), floor_mod(x.constant(), factor)};
+    for (const Index::Term& t : x.terms()) {
+      Index term = Index::single(t.atom);
+      if (t.coefficient % factor == 0) {
+        split.high = split.high + term * (t.coefficient / factor);
+      } else {
+        split.low = split.low + term * t.coefficient;
+      }
+    }
+    if (split.low.low() >= 0 && split.low.high() < factor) best = std::move(split);
+  }
+  return best;
+}
+
 }  // namespace
+
+Index Index::single(const std::shared_ptr<const IndexAtom>& atom) {
+  Index index;
+  index.add_term(1, atom);
+  return index;
+}
 
 Index Index::var(int id, std::int64_t extent) {
   if (extent == 1) return 0;
@@ -114,7 +146,32 @@ Index Index::operator+(const Index& other) const {
   Index sum = *this;
   sum.constant_ += other.constant_;
   for (const Term& t : other.terms_) sum.add_term(t.coefficient, t.atom);
+  sum.recombine();
   return sum;
+}
+
+// c·m·(y/m) + c·(y%m) = c·y: what a reshape took apart, another puts together.
+void Index::recombine() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Term& t : terms_) {
+      if (t.atom->kind != IndexAtom::Kind::Mod) continue;
+      const Index quotient = t.atom->arg->div(t.atom->divisor);
+      if (quotient.terms_.size() != 1 || quotient.constant_ != 0 || quotient.terms_[0].coefficient != 1) continue;
+      const std::string& key = quotient.terms_[0].atom->key;
+      const auto partner = std::find_if(terms_.begin(), terms_.end(), [&](const Term& o) {
+        return o.atom->key == key && o.coefficient == t.coefficient * t.atom->divisor;
+      });
+      if (partner == terms_.end()) continue;
+      const Term mod = t, div = *partner;
+      add_term(-mod.coefficient, mod.atom);
+      add_term(-div.coefficient, div.atom);
+      constant_ += mod.coefficient * mod.atom->arg->constant_;
+      for (const Term& inner : mod.atom->arg->terms_) add_term(mod.coefficient * inner.coefficient, inner.atom);
+      changed = true;
+      break;
+    }
+  }
 }
 
 Index Index::operator*(std::int64_t factor) const {
@@ -141,6 +198,9 @@ Index Index::div(std::int64_t divisor) const {
     }
   }
   if (rest.low() >= 0 && rest.high() < divisor) return whole;
+  if (const auto split = split_low_part(rest, divisor); split.factor > 1) {
+    return whole + split.high.div(divisor / split.factor);
+  }
   if (common > 1) {
     // The constant's own remainder below the common factor never carries.
     Index smaller = floor_div(rest.constant_, common);
@@ -166,6 +226,9 @@ Index Index::mod(std::int64_t divisor) const {
     common = std::gcd(common, t.coefficient);
   }
   if (rest.low() >= 0 && rest.high() < divisor) return rest;
+  if (const auto split = split_low_part(rest, divisor); split.factor > 1) {
+    return split.high.mod(divisor / split.factor) * split.factor + split.low;
+  }
   if (common > 1 && rest.constant_ % common == 0) {
     Index smaller = rest.constant_ / common;
     for (const Term& t : rest.terms_) smaller.add_term(t.coefficient / common, t.atom);
