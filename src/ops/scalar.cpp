@@ -27,7 +27,9 @@ double multiply(DType dtype, double a, double b) {
 }
 
 // max(x, 0) + log1p(e^(−|x|)): never overflows.
-double softplus_scalar(double x) { return maximum_scalar(x, 0) + std::log1p(std::exp(-std::abs(x))); }
+double softplus_scalar(double x) {
+  return maximum_scalar(x, 0) + std::log1p(std::exp(-std::abs(x)));
+}
 
 }  // namespace
 
@@ -48,6 +50,7 @@ double cast_scalar(DType from, DType to, double value) {
 double apply_scalar(OpKind op, DType from, DType to, const double* args) {
   const double a = args[0];
   const auto b = [&] { return args[1]; };  // only binary ops have a second operand
+  // clang-format off
   switch (op) {
     case OpKind::Neg: return arithmetic(from, -a);
     case OpKind::Abs: return arithmetic(from, std::abs(a));
@@ -110,6 +113,7 @@ double apply_scalar(OpKind op, DType from, DType to, const double* args) {
     case OpKind::AdamUpdate:
     case OpKind::SgdUpdate: break;
   }
+  // clang-format on
   throw InternalError(std::string("apply_scalar: ") + to_string(op) + " is not elementwise");
 }
 

@@ -320,18 +320,16 @@ std::vector<Values> sgd_update(const Call& c) {
 }
 
 std::vector<Values> evaluate(const Call& c) {
+  // clang-format off
   switch (c.node.op) {
     case OpKind::ParamInput:
     case OpKind::TensorInput:
     case OpKind::StateInput:
       throw InternalError(std::string("reference: ") + to_string(c.node.op) + "(" +
                           to_string(c.node.attrs) + ") has no value");
-    case OpKind::Literal:
-      return {*c.attr<LiteralAttr>().data};
-    case OpKind::Constant:
-      return {Values(at(c.out_shape().size()), c.attr<ValueAttr>().value)};
-    case OpKind::Iota:
-      return {iota(c)};
+    case OpKind::Literal: return {*c.attr<LiteralAttr>().data};
+    case OpKind::Constant: return {Values(at(c.out_shape().size()), c.attr<ValueAttr>().value)};
+    case OpKind::Iota: return {iota(c)};
 
     case OpKind::Neg:
     case OpKind::Abs:
@@ -364,52 +362,33 @@ std::vector<Values> evaluate(const Call& c) {
     case OpKind::Equal:
     case OpKind::LogicalAnd:
     case OpKind::LogicalOr:
-    case OpKind::Where:
-      return {elementwise(c)};
+    case OpKind::Where: return {elementwise(c)};
 
     case OpKind::StopGradient:
-    case OpKind::Reshape:
-      return {c.input(0)};
-    case OpKind::Permute:
-      return {permute(c)};
-    case OpKind::BroadcastTo:
-      return {broadcast_to(c)};
-    case OpKind::Slice:
-      return {slice(c)};
-    case OpKind::Pad:
-      return {pad(c)};
-    case OpKind::Concat:
-      return {concat(c)};
-    case OpKind::IndexSelect:
-      return {index_select(c)};
-    case OpKind::TakeAlongAxis:
-      return {take_along_axis(c)};
+    case OpKind::Reshape: return {c.input(0)};
+    case OpKind::Permute: return {permute(c)};
+    case OpKind::BroadcastTo: return {broadcast_to(c)};
+    case OpKind::Slice: return {slice(c)};
+    case OpKind::Pad: return {pad(c)};
+    case OpKind::Concat: return {concat(c)};
+    case OpKind::IndexSelect: return {index_select(c)};
+    case OpKind::TakeAlongAxis: return {take_along_axis(c)};
 
-    case OpKind::ReduceSum:
-      return {reduce_arithmetic(c, OpKind::Add)};
-    case OpKind::ReduceMax:
-      return {reduce(c, maximum_scalar)};
-    case OpKind::ReduceMin:
-      return {reduce(c, minimum_scalar)};
-    case OpKind::ReduceProd:
-      return {reduce_arithmetic(c, OpKind::Mul)};
-    case OpKind::ArgMax:
-      return {arg_reduce(c, std::greater<>())};
-    case OpKind::ArgMin:
-      return {arg_reduce(c, std::less<>())};
+    case OpKind::ReduceSum: return {reduce_arithmetic(c, OpKind::Add)};
+    case OpKind::ReduceMax: return {reduce(c, maximum_scalar)};
+    case OpKind::ReduceMin: return {reduce(c, minimum_scalar)};
+    case OpKind::ReduceProd: return {reduce_arithmetic(c, OpKind::Mul)};
+    case OpKind::ArgMax: return {arg_reduce(c, std::greater<>())};
+    case OpKind::ArgMin: return {arg_reduce(c, std::less<>())};
 
-    case OpKind::MatMul:
-      return {matmul(c)};
-    case OpKind::ScatterAdd:
-      return {scatter_add(c)};
+    case OpKind::MatMul: return {matmul(c)};
+    case OpKind::ScatterAdd: return {scatter_add(c)};
 
-    case OpKind::GlobalNorm:
-      return {global_norm(c)};
-    case OpKind::AdamUpdate:
-      return adam_update(c);
-    case OpKind::SgdUpdate:
-      return sgd_update(c);
+    case OpKind::GlobalNorm: return {global_norm(c)};
+    case OpKind::AdamUpdate: return adam_update(c);
+    case OpKind::SgdUpdate: return sgd_update(c);
   }
+  // clang-format on
   throw InternalError("reference: an op that is not in ops.def");
 }
 
