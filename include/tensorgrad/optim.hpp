@@ -1,6 +1,7 @@
 // Optimizers and learning-rate schedules.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -81,7 +82,7 @@ inline constexpr int kStepScalarCount = 4;
 
 /// A step's scalars, in double precision until the end. Steps count from 1. `rate` replaces the
 /// optimizer's learning rate.
-std::vector<float> step_scalars(const Optimizer& optimizer, std::int64_t step, std::optional<double> rate = {});
+std::array<float, kStepScalarCount> step_scalars(const Optimizer& optimizer, std::int64_t step, std::optional<double> rate = {});
 
 /// Appends the update phase: one node a parameter that has a gradient, its state (zero at first) and
 /// the write-backs. Call it after append_grad.

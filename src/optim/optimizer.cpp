@@ -126,11 +126,11 @@ void append_optimizer(Graph& graph, const Optimizer& optimizer) {
   });
 }
 
-std::vector<float> step_scalars(const Optimizer& optimizer, std::int64_t step, std::optional<double> rate) {
+std::array<float, kStepScalarCount> step_scalars(const Optimizer& optimizer, std::int64_t step, std::optional<double> rate) {
   const double lr = rate ? *rate : std::visit([&](const auto& o) { return o.lr.at(step); }, optimizer);
   const auto t = static_cast<double>(step);
   const auto adam = [&](const auto& o, double weight_decay) {
-    return std::vector<float>{static_cast<float>(lr / (1 - std::pow(o.beta1, t))),
+    return std::array<float, kStepScalarCount>{static_cast<float>(lr / (1 - std::pow(o.beta1, t))),
                               static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, t))),
                               static_cast<float>(1 - lr * weight_decay), 0};
   };

@@ -1,0 +1,506 @@
+// A compiled program with its buffers: the stages in order, then steps.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "runtime/backend.hpp"
+#include "tensorgrad/autograd.hpp"
+#include "tensorgrad/compile.hpp"
+#include "tensorgrad/passes.hpp"
+
+namespace tensorgrad {
+
+namespace {
+
+std::uint64_t hash_name(const std::string& name) {  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (unsigned char c : name) hash = (hash ^ c) * 0x100000001b3ULL;
+  return hash;
+}
+
+/// A parameter's first values depend on the seed and its name, not on its neighbours.
+std::vector<float> first_values(const MaterializedParam& param, std::uint64_t seed) {
+  Rng rng(seed * 0x9e3779b97f4a7c15ULL ^ hash_name(param.name));
+  std::vector<float> values = param.spec->init.make(param.spec->shape, rng);
+  if (static_cast<std::int64_t>(values.size()) != param.spec->shape.size()) {
+    throw ShapeError("The init of parameter " + param.name + " gave " + std::to_string(values.size()) + " values for " +
+                     param.spec->shape.to_string() + ".");
+  }
+  return values;
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+CompiledIR compile_graph(std::shared_ptr<Graph> graph, bool training, const std::optional<Optimizer>& optimizer,
+                         const Target& target, const std::map<std::string, SharedParam>& shared) {
+  if (training) {
+    const GradResult result = append_grad(*graph);
+    if (!result.unreached.empty()) {
+      warn("the loss does not depend on " + join(result.unreached) +
+           ": no gradient, no update. Freeze them with .trainable = false if that is meant.");
+    }
+    if (optimizer) append_optimizer(*graph, *optimizer);
+  }
+  CompiledIR ir;
+  ir.traced = graph;
+  ir.optimized = run_passes(*graph, target.parallelism);
+  ir.plan = std::make_shared<const Plan>(plan(ir.optimized, target, shared));
+  return ir;
+}
+
+}  // namespace
+
+CompiledIR compile_to_ir(const std::function<Outputs()>& fn, bool training, const std::optional<Optimizer>& optimizer,
+                         const Target& target) {
+  return compile_graph(trace(fn), training, optimizer, target, {});
+}
+
+Tensor Inputs::operator[](const std::string& name) const {
+  std::string known;
+  for (const auto& [key, tensor] : tensors_) {
+    if (key == name) return tensor;
+    known += (known.empty() ? "" : ", ") + key;
+  }
+  throw Error("There is no input named \"" + name + "\"; declared are: " + (known.empty() ? "none" : known) +
+              ". Add it to .inputs.");
+}
+
+struct PendingLoss::State {
+  std::shared_ptr<Backend> backend;
+  std::vector<ReadRequest> requests;
+  float loss = 0;
+  std::atomic<bool> done{false};
+  std::exception_ptr error;
+};
+
+bool PendingLoss::ready() {
+  if (!state_->done) state_->backend->poll();
+  return state_->done;
+}
+
+float PendingLoss::get() {
+  while (!state_->done) state_->backend->poll();
+  if (state_->error) std::rethrow_exception(state_->error);
+  return state_->loss;
+}
+
+struct Runner::Impl {
+  Device device;
+  std::shared_ptr<Backend> backend;
+  CompiledIR ir;
+  std::vector<MaterializedParam> declared;
+  std::set<std::string> shared_names;
+  std::optional<Optimizer> optimizer;
+  std::optional<double> rate;
+  std::uint64_t seed = 0;
+  std::int64_t steps = 0;
+  bool training = false;
+
+  std::vector<std::shared_ptr<DeviceBuffer>> buffers;
+  std::unique_ptr<Program> program;
+  std::mutex mutex;
+
+  /// An input as a step fills it: a window of the host copy of the inputs' buffer.
+  struct Slot {
+    std::string name;
+    std::int64_t offset = 0, count = 0;
+    TensorType type;
+    bool fed = false;
+  };
+  std::vector<Slot> slots;
+  std::vector<std::uint32_t> staging;
+  int input_buffer = -1;
+  std::int64_t scalars_offset = -1;
+
+  // Prepared once, so that a step allocates nothing.
+  struct LossRead {
+    std::vector<ReadRequest> requests;
+    float loss = 0;
+    bool done = false;
+    std::exception_ptr error;
+  } loss_read;
+
+  explicit Impl(const Device& d) : device(d), backend(d.backend()) {}
+
+  const Plan& plan() const { return *ir.plan; }
+  DeviceBuffer& buffer(int index) const { return *buffers[static_cast<std::size_t>(index)]; }
+
+  void compile(ProgramRequest& request) {
+    seed = request.seed;
+    optimizer = request.optimizer;
+    training = request.training;
+    auto graph = tensorgrad::trace([&] {
+      Inputs inputs;
+      for (const auto& [name, decl] : request.inputs) inputs.add(name, tensor_input(name, decl.shape, decl.dtype, {}));
+      return request.trace(inputs, declared);
+    });
+    if (training && graph->params.empty()) {
+      throw Error("compile: the model has no parameters to train. Declare them as members with tensorgrad::param, or use "
+                  "compile_forward.");
+    }
+    // Buffers of shared parameters are numbered in the order they are met.
+    std::map<std::string, SharedParam> shared;
+    std::vector<std::shared_ptr<DeviceBuffer>> shared_buffers;
+    for (const ParamInfo& param : graph->params) {
+      const auto found = request.shared.find(param.name);
+      if (found == request.shared.end()) continue;
+      const Shape& shape = graph->type(param.tensor).shape;
+      if (shape != found->second.shape) {
+        throw ShapeError("The shared parameter " + param.name + " is " + found->second.shape.to_string() +
+                         ", but this model declares it as " + shape.to_string() + ".");
+      }
+      const auto at = std::find(shared_buffers.begin(), shared_buffers.end(), found->second.buffer);
+      const auto index = static_cast<int>(at - shared_buffers.begin());
+      if (at == shared_buffers.end()) shared_buffers.push_back(found->second.buffer);
+      shared[param.name] = {index, found->second.offset, found->second.buffer_bytes};
+      shared_names.insert(param.name);
+    }
+    ir = compile_graph(std::move(graph), training, optimizer, backend->target(), shared);
+    buffers.resize(plan().buffers.size());
+    for (std::size_t s = 0; s < shared_buffers.size(); ++s) {
+      const int b = plan().shared_buffers[s];
+      if (b >= 0) buffers[static_cast<std::size_t>(b)] = shared_buffers[s];
+    }
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      if (!buffers[b]) buffers[b] = backend->create_buffer(plan().buffers[b]);
+    }
+    program = backend->load(ir.plan, buffers);
+    write_literals();
+    prepare_inputs();
+    prepare_loss();
+    reset();
+  }
+
+  void write_words(const Place& place, const void* words) {
+    backend->write(buffer(place.buffer), place.offset, place.type.shape.size(), place.type.dtype, words);
+  }
+
+  void write_literals() {
+    for (const Node& node : ir.optimized->nodes()) {
+      const auto* literal = std::get_if<LiteralAttr>(&node.attrs);
+      if (!literal) continue;
+      std::vector<std::uint32_t> words;
+      for (double value : *literal->data) {
+        const auto as_float = static_cast<float>(value);
+        const auto as_int = static_cast<std::int32_t>(value);
+        std::uint32_t word = 0;
+        std::memcpy(&word, literal->type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int, 4);
+        words.push_back(word);
+      }
+      write_words(plan().places.at(node.output()), words.data());
+    }
+  }
+
+  void prepare_inputs() {
+    for (const auto& [name, place] : plan().inputs) {
+      input_buffer = place.buffer;
+      if (name == kStepScalars) {
+        scalars_offset = place.offset;
+        continue;
+      }
+      slots.push_back({name, place.offset, place.type.shape.size(), place.type, false});
+    }
+    if (input_buffer >= 0) {
+      staging.resize(static_cast<std::size_t>(plan().buffers[static_cast<std::size_t>(input_buffer)].bytes /
+                                              plan().target.element_bytes));
+    }
+  }
+
+  void prepare_loss() {
+    if (!training) return;
+    const Place& place = plan().outputs.at(ir.optimized->outputs.front().name);
+    loss_read.requests = {{&buffer(place.buffer), place.offset, 1, f32, &loss_read.loss}};
+  }
+
+  void reset() {
+    for (const MaterializedParam& param : declared) {
+      if (shared_names.count(param.name)) continue;
+      const std::vector<float> values = first_values(param, seed);
+      write_words(plan().params.at(param.name), values.data());
+    }
+    reset_states();
+    rate.reset();
+  }
+
+  void reset_states() {
+    for (const Node& node : ir.optimized->nodes()) {
+      const auto* state = std::get_if<StateAttr>(&node.attrs);
+      if (!state) continue;
+      const Place& place = plan().states.at(state->name);
+      fill(place, state->init);
+    }
+    steps = 0;
+  }
+
+  void fill(const Place& place, double value) {
+    const auto as_float = static_cast<float>(value);
+    const auto as_int = static_cast<std::int32_t>(value);
+    std::uint32_t word = 0;
+    std::memcpy(&word, place.type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int, 4);
+    const std::vector<std::uint32_t> words(static_cast<std::size_t>(place.type.shape.size()), word);
+    write_words(place, words.data());
+  }
+
+  // ---- a step
+
+  [[noreturn]] void fail_feed(std::string_view name, const std::string& what) const {
+    throw ShapeError("Input \"" + std::string(name) + "\" " + what);
+  }
+
+  void stage(const Feed& feed) {
+    for (Slot& slot : slots) slot.fed = false;
+    for (const FeedItem& item : feed.items()) {
+      const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == item.name; });
+      if (slot == slots.end()) {
+        std::vector<std::string> known;
+        for (const Slot& s : slots) known.push_back(s.name);
+        fail_feed(item.name, "is not declared; declared are: " + join(known) + ".");
+      }
+      if (slot->fed) fail_feed(item.name, "is given twice.");
+      if (item.value.is_float() != (slot->type.dtype == f32)) {
+        fail_feed(item.name, "is " + slot->type.to_string() + ", but the values given are " +
+                                 (item.value.is_float() ? "float" : "int32") + ".");
+      }
+      if (item.value.count() != slot->count) {
+        fail_feed(item.name, "is " + slot->type.to_string() + " and needs " + std::to_string(slot->count) +
+                                 " values, but " + std::to_string(item.value.count()) + " are given.");
+      }
+      std::memcpy(staging.data() + slot->offset, item.value.words(), static_cast<std::size_t>(slot->count) * 4);
+      slot->fed = true;
+    }
+    for (const Slot& slot : slots) {
+      if (!slot.fed) fail_feed(slot.name, "(" + slot.type.to_string() + ") is missing from the feed.");
+    }
+  }
+
+  void launch(const Feed& feed) {
+    stage(feed);
+    if (optimizer && scalars_offset >= 0) {
+      const auto scalars = step_scalars(*optimizer, steps + 1, rate);
+      std::memcpy(staging.data() + scalars_offset, scalars.data(), sizeof scalars);
+    }
+    write_inputs();
+    backend->run(*program, Phases::All);
+    ++steps;
+  }
+
+  /// Words of several dtypes share the buffer; a device that keeps them as they are takes them in
+  /// one write, the reference interpreter converts each by its dtype.
+  void write_inputs() {
+    if (input_buffer < 0) return;
+    if (plan().target.element_bytes == 4) {
+      backend->write(buffer(input_buffer), 0, static_cast<std::int64_t>(staging.size()), i32, staging.data());
+      return;
+    }
+    for (const Slot& slot : slots) {
+      backend->write(buffer(input_buffer), slot.offset, slot.count, slot.type.dtype, staging.data() + slot.offset);
+    }
+    if (scalars_offset >= 0) {
+      backend->write(buffer(input_buffer), scalars_offset, kStepScalarCount, f32, staging.data() + scalars_offset);
+    }
+  }
+
+  float read_loss() {
+    loss_read.done = false;
+    loss_read.error = nullptr;
+    backend->read(loss_read.requests, {[](void* context, std::exception_ptr error) {
+                                         auto* r = static_cast<LossRead*>(context);
+                                         r->error = std::move(error);
+                                         r->done = true;
+                                       },
+                                       &loss_read});
+    while (!loss_read.done) backend->poll();
+    if (loss_read.error) std::rethrow_exception(loss_read.error);
+    return loss_read.loss;
+  }
+
+  std::map<std::string, Value> read_values(const std::map<std::string, Place>& places) {
+    std::map<std::string, std::vector<std::uint32_t>> words;
+    std::vector<ReadRequest> requests;
+    for (const auto& [name, place] : places) {
+      auto& to = words[name];
+      to.resize(static_cast<std::size_t>(place.type.shape.size()));
+      requests.push_back({&buffer(place.buffer), place.offset, place.type.shape.size(), place.type.dtype, to.data()});
+    }
+    read_now(*backend, requests);
+    std::map<std::string, Value> values;
+    for (const auto& [name, place] : places) values.emplace(name, Value(place.type, std::move(words[name])));
+    return values;
+  }
+
+  Captures read_captures() {
+    if (plan().captures.empty()) {
+      throw Error("Captures were asked for, but none is registered. Call capture(\"name\", tensor) in the forward function.");
+    }
+    Captures captures;
+    captures.values = read_values(plan().captures);
+    return captures;
+  }
+
+  ParamValues read_params(const std::map<std::string, Place>& places) {
+    ParamValues values;
+    std::vector<ReadRequest> requests;
+    for (const auto& [name, place] : places) {
+      auto& to = values[name];
+      to.resize(static_cast<std::size_t>(place.type.shape.size()));
+      requests.push_back({&buffer(place.buffer), place.offset, place.type.shape.size(), f32, to.data()});
+    }
+    read_now(*backend, requests);
+    return values;
+  }
+};
+
+Runner::Runner(ProgramRequest request)
+    : impl_(std::make_unique<Impl>(request.device ? *request.device : Device::best())) {
+  impl_->compile(request);
+}
+
+Runner::~Runner() = default;
+
+StepResult Runner::step(const Feed& feed, const RunOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  if (options.captures && impl_->plan().captures.empty()) impl_->read_captures();  // throws, before anything runs
+  impl_->launch(feed);
+  StepResult result;
+  result.loss = impl_->read_loss();
+  if (options.captures) result.captures = impl_->read_captures();
+  return result;
+}
+
+PendingLoss Runner::step_async(const Feed& feed) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->launch(feed);
+  auto state = std::make_shared<PendingLoss::State>();
+  state->backend = impl_->backend;
+  state->requests = impl_->loss_read.requests;
+  state->requests.front().words = &state->loss;
+  // The pending read keeps its state alive until it completes, whatever the caller does.
+  auto* owner = new std::shared_ptr<PendingLoss::State>(state);
+  impl_->backend->read(state->requests, {[](void* context, std::exception_ptr error) {
+                                           auto* held = static_cast<std::shared_ptr<PendingLoss::State>*>(context);
+                                           (*held)->error = std::move(error);
+                                           (*held)->done = true;
+                                           delete held;
+                                         },
+                                         owner});
+  return PendingLoss(state);
+}
+
+std::vector<float> Runner::run_steps(std::int64_t n, const std::function<Batch(std::int64_t)>& batch) {
+  constexpr std::size_t kInFlight = 16;
+  std::vector<float> losses;
+  std::vector<PendingLoss> pending;
+  losses.reserve(static_cast<std::size_t>(std::max<std::int64_t>(n, 0)));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Batch inputs = batch(i);
+    const std::vector<FeedItem> items = inputs.view();
+    pending.push_back(step_async(items));
+    if (pending.size() >= kInFlight) {
+      for (PendingLoss& p : pending) losses.push_back(p.get());
+      pending.clear();
+    }
+  }
+  for (PendingLoss& p : pending) losses.push_back(p.get());
+  return losses;
+}
+
+RunResult Runner::run(const Feed& feed, const RunOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  if (options.captures && impl_->plan().captures.empty()) impl_->read_captures();
+  impl_->launch(feed);
+  RunResult result;
+  result.outputs = impl_->read_values(impl_->plan().outputs);
+  if (result.outputs.size() == 1 && result.outputs.begin()->second.dtype() == f32) {
+    result.output = result.outputs.begin()->second.as<float>();
+  }
+  if (options.captures) result.captures = impl_->read_captures();
+  return result;
+}
+
+ParamValues Runner::download_params() {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->read_params(impl_->plan().params);
+}
+
+void Runner::upload_params(const ParamValues& values, const UploadOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  const auto& places = impl_->plan().params;
+  // Everything is checked before anything is written.
+  std::vector<std::string> unknown, missing;
+  for (const auto& [name, data] : values) {
+    const auto place = places.find(name);
+    if (place == places.end()) {
+      unknown.push_back(name);
+    } else if (static_cast<std::int64_t>(data.size()) != place->second.type.shape.size()) {
+      throw ShapeError("upload_params: " + name + " is " + place->second.type.to_string() + " and needs " +
+                       std::to_string(place->second.type.shape.size()) + " values, but " + std::to_string(data.size()) +
+                       " are given.");
+    }
+  }
+  for (const auto& [name, place] : places) {
+    if (!values.count(name)) missing.push_back(name);
+  }
+  if (!unknown.empty()) throw Error("upload_params: the model has no parameter named " + join(unknown) + ".");
+  if (!missing.empty() && !options.partial) {
+    throw Error("upload_params: " + join(missing) + " missing. Give every parameter, or pass {.partial = true}.");
+  }
+  for (const auto& [name, data] : values) impl_->write_words(places.at(name), data.data());
+}
+
+ParamValues Runner::download_param_grads() {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->read_params(impl_->plan().gradients);
+}
+
+void Runner::reset() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->reset();
+}
+
+void Runner::reset_optimizer_state() {
+  std::lock_guard lock(impl_->mutex);
+  for (const auto& [name, place] : impl_->plan().states) {
+    if (name.rfind("optimizer.", 0) == 0) impl_->fill(place, 0);
+  }
+  impl_->steps = 0;
+}
+
+void Runner::set_lr(double rate) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->optimizer) throw Error("set_lr: this program was compiled without an optimizer.");
+  impl_->rate = rate;
+}
+
+const CompiledIR& Runner::ir() const { return impl_->ir; }
+
+ParamRefs Runner::params() const {
+  ParamRefs refs;
+  for (const auto& [name, place] : impl_->plan().params) {
+    const auto b = static_cast<std::size_t>(place.buffer);
+    refs[name] = {impl_->buffers[b], place.offset, impl_->plan().buffers[b].bytes, place.type.shape};
+  }
+  return refs;
+}
+
+const Shape& Runner::output_shape(const std::string& name) const {
+  const auto& outputs = impl_->plan().outputs;
+  if (name.empty()) {
+    if (outputs.size() != 1) throw Error("output_shape: there are several outputs; give the name of one.");
+    return outputs.begin()->second.type.shape;
+  }
+  const auto found = outputs.find(name);
+  if (found == outputs.end()) throw Error("output_shape: there is no output named \"" + name + "\".");
+  return found->second.type.shape;
+}
+
+std::uint64_t Runner::seed() const { return impl_->seed; }
+std::int64_t Runner::step_count() const { return impl_->steps; }
+const Device& Runner::device() const { return impl_->device; }
+
+}  // namespace tensorgrad
