@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tensorgrad {
 
@@ -38,8 +39,14 @@ class Lowerer {
       const bool full = fusion_.full[static_cast<std::size_t>(graph_.tensor(id).producer)];
       store(id, full);
     }
-    kernel().nodes = group.nodes;
-    kernel().name = kernel_name(graph_, group.nodes);
+    // Members that only other kernels recompute are not part of this one.
+    std::set<NodeId> computed;
+    for (const Expr& e : kernel().exprs) computed.insert(e.node);
+    for (NodeId id : group.nodes) {
+      if (computed.count(id)) kernel().nodes.push_back(id);
+    }
+    if (kernel().nodes.empty()) kernel().nodes = group.nodes;  // a view made real: nothing but loads
+    kernel().name = kernel_name(graph_, kernel().nodes);
     return std::move(result_);
   }
 

@@ -56,7 +56,7 @@ struct AttrsPrinter {
     for (std::size_t i = 0; i < a.data->size() && i < 4; ++i) {
       text += (i ? ", " : "") + number_text((*a.data)[i]);
     }
-    return text + (a.data->size() > 4 ? ", …}" : "}");
+    return text + (a.data->size() > 4 ? ", ...}" : "}");
   }
   std::string operator()(const ShapeAttr&) const { return ""; }  // the result's type says it
   std::string operator()(const DTypeAttr&) const { return ""; }

@@ -99,7 +99,7 @@ std::vector<int> resolve_axes(const char* op, const Axes& axes, const TensorType
   return result;
 }
 
-Tensor as_tensor(const char* op, const Operand& x, DType number_dtype) {
+Tensor as_tensor(const char* op, const Operand& x, DType number_dtype, const Shape& number_shape) {
   if (!x.is_number()) {
     check_operand(op, x.tensor(), x.site());
     return x.tensor();
@@ -110,7 +110,7 @@ Tensor as_tensor(const char* op, const Operand& x, DType number_dtype) {
                 ", as the tensor beside it. Cast the tensor to f32 first.",
             x.site());
   }
-  return constant(x.number(), number_dtype, x.site());
+  return full(number_shape, x.number(), number_dtype, x.site());
 }
 
 Tensor float_tensor(const char* op, const Operand& x) {
@@ -143,10 +143,11 @@ Tensor broadcast(const Tensor& x, const Shape& shape, Site site) {
 
 Pair broadcast_pair(const char* op, const Operand& a, const Operand& b) {
   const Site site = a.site();
-  const DType dtype = !a.is_number() && a.tensor().valid()   ? a.tensor().dtype()
-                      : !b.is_number() && b.tensor().valid() ? b.tensor().dtype()
-                                                             : f32;
-  Tensor x = as_tensor(op, a, dtype), y = as_tensor(op, b, dtype);
+  // A number is of the type of the tensor beside it, if there is one.
+  const TensorType number = !a.is_number() && a.tensor().valid()   ? a.tensor().type()
+                            : !b.is_number() && b.tensor().valid() ? b.tensor().type()
+                                                                   : TensorType{};
+  const Tensor x = as_tensor(op, a, number.dtype, number.shape), y = as_tensor(op, b, number.dtype, number.shape);
   if (x.dtype() != y.dtype()) {
     fail_op(op,
             "operands have different dtypes: lhs " + x.type().to_string() + ", rhs " +

@@ -22,9 +22,7 @@ Shape with_ones(Shape shape, const std::vector<int>& axes) {
 }
 
 Types reduced(const Rule& r) {
-  if (r.type(0).dtype == boolean) {
-    r.fail("bool is no number: " + r.type(0).to_string() + ". Use cast(x, f32) or cast(x, i32) first.");
-  }
+  if (r.type(0).dtype == boolean) r.fail("takes numbers, not " + r.type(0).to_string() + ".");
   for (int axis : r.attr<AxesAttr>().axes) {
     if (axis < 0 || axis >= r.type(0).shape.rank()) r.fail("an axis is out of range.");
   }
@@ -46,6 +44,11 @@ Tensor spread(const Tensor& reduced, const Shape& shape, const std::vector<int>&
 Tensor reduce(OpKind op, const char* name, const Operand& x, const ReduceOptions& options) {
   SiteScope scope(x.site());
   const Tensor tensor = as_tensor(name, x, f32);
+  if (tensor.dtype() == boolean) {
+    fail_op(name,
+            "bool is no number: " + tensor.type().to_string() + ". Use cast(x, f32) or cast(x, i32) first.",
+            x.site());
+  }
   const std::vector<int> axes = resolve_axes(name, options.axes, tensor.type(), x.site());
   Tensor result = axes.empty() ? tensor : emit(op, {tensor}, AxesAttr{axes}, x.site());
   if (options.keepdims) result = reshape(result, with_ones(tensor.shape(), axes));

@@ -83,8 +83,8 @@ std::vector<int> resolve_axes(const char* op, const Axes& axes, const TensorType
 
 /// An error naming `op` unless `tensor` can be an operand in the graph being traced.
 void check_operand(const char* op, const Tensor& tensor, Site site);
-/// The tensor of an operand: a number becomes a constant of the given dtype.
-Tensor as_tensor(const char* op, const Operand& x, DType number_dtype);
+/// The tensor of an operand: a number becomes a constant of the given dtype and shape.
+Tensor as_tensor(const char* op, const Operand& x, DType number_dtype, const Shape& number_shape = {});
 /// The tensor of an operand that must be f32.
 Tensor float_tensor(const char* op, const Operand& x);
 /// Whether a number can be an element: any for f32, whole and in range for i32, 0 or 1 for bool.

@@ -41,10 +41,9 @@ class Simplifier {
       if (is_constant(i)) args[i] = value(i);
     }
     if (all_constant) {
-      double folded = apply_scalar(node_.op, out_.type(in_[0]).dtype, type_.dtype, args);
-      if (type_.dtype == f32) folded = static_cast<double>(static_cast<float>(folded));
+      const double folded = apply_scalar(node_.op, out_.type(in_[0]).dtype, type_.dtype, args);
       // An infinity or NaN is left to be computed: WGSL cannot write it as a constant.
-      if (std::isfinite(folded)) return add(OpKind::Constant, {}, ValueAttr{folded, type_});
+      if (std::isfinite(static_cast<float>(folded))) return add(OpKind::Constant, {}, ValueAttr{folded, type_});
     }
     // x + 0 is x except for the sign of −0; x·0 stays, because x may be infinite.
     switch (node_.op) {

@@ -71,6 +71,39 @@ fn tg_to_i32(x: f32) -> i32 {
 }
 )"},
 
+    // ---- which of two elements of a row an argmax or argmin takes. A position of 0xffffffff means
+    // that there is none.
+    {"tg_first_max", "tg_is_nan", R"(
+// Whether a at i goes before b at j: larger, or NaN, or as large and earlier.
+fn tg_first_max(a: f32, i: u32, b: f32, j: u32) -> bool {
+  if (i == 0xffffffffu || j == 0xffffffffu) {
+    return i < j;
+  }
+  if (tg_is_nan(a) || tg_is_nan(b)) {
+    return tg_is_nan(a) && (!tg_is_nan(b) || i < j);
+  }
+  return a > b || (a == b && i < j);
+}
+)"},
+    {"tg_first_min", "tg_first_max", R"(
+fn tg_first_min(a: f32, i: u32, b: f32, j: u32) -> bool {
+  return tg_first_max(-a, i, -b, j);
+}
+)"},
+    {"tg_first_max_i32", "", R"(
+fn tg_first_max_i32(a: i32, i: u32, b: i32, j: u32) -> bool {
+  if (i == 0xffffffffu || j == 0xffffffffu) {
+    return i < j;
+  }
+  return a > b || (a == b && i < j);
+}
+)"},
+    {"tg_first_min_i32", "tg_first_max_i32", R"(
+fn tg_first_min_i32(a: i32, i: u32, b: i32, j: u32) -> bool {
+  return tg_first_max_i32(~a, i, ~b, j);
+}
+)"},
+
     // ---- exponentials: x = k ln 2 + r with whole k and |r| <= ln 2 / 2
     {"tg_expm1_parts", "", R"(
 // expm1(r) and k.

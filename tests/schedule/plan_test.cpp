@@ -1,0 +1,65 @@
+// Plans mean what their graphs mean: every op case and many random graphs, planned for a GPU and a
+// CPU, run kernel by kernel in the plain evaluator and compared with the reference interpreter.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "support/op_cases.hpp"
+#include "support/random_graph.hpp"
+#include "support/run_plan.hpp"
+#include "tensorgrad/passes.hpp"
+
+namespace tensorgrad::test {
+namespace {
+
+// The evaluator computes in f64, but constants in a kernel are f32.
+constexpr double kConstantRounding = 3e-6;
+
+Target gpu() {
+  Target target;
+  target.name = "gpu-like";
+  target.whole_buffers = true;
+  target.max_bindings = 8;
+  target.parallelism = 64;
+  return target;
+}
+
+Target cpu() {
+  Target target;
+  target.name = "cpu-like";
+  target.max_bindings = 64;
+  return target;
+}
+
+void check(const Graph& graph, const std::map<std::string, reference::Values>& feeds, double tolerance) {
+  const Results want = reference_results(graph, feeds);
+  for (const Target& target : {gpu(), cpu()}) {
+    const auto optimized = run_passes(graph, target.parallelism);
+    verify(*optimized);
+    const Plan planned = plan(optimized, target);
+    EXPECT_EQ(difference(evaluate_plan(planned, feeds), want, tolerance), "")
+        << "on " << target.name << "\n" << graph.to_string() << planned.to_string();
+  }
+}
+
+TEST(Plan, MeansWhatTheGraphMeansForEveryOpCase) {
+  for (const OpCase& op_case : op_cases()) {
+    SCOPED_TRACE(op_case.name());
+    const CaseGraph made = build_case(op_case);
+    check(*made.graph, made.feeds, kConstantRounding);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Plan, MeansWhatTheGraphMeansForRandomGraphs) {
+  const int count = std::getenv("TENSORGRAD_TEST_QUICK") ? 150 : 600;
+  for (int seed = 1; seed <= count; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomGraph made = random_graph(static_cast<std::uint64_t>(seed));
+    check(*made.graph, made.feeds, kConstantRounding);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace tensorgrad::test
