@@ -13,4 +13,5 @@
 #include "tensorgrad/optim.hpp"
 #include "tensorgrad/passes.hpp"
 #include "tensorgrad/plan.hpp"
+#include "tensorgrad/runtime.hpp"
 #include "tensorgrad/trace.hpp"

@@ -9,6 +9,7 @@
 #include "tensorgrad/autograd.hpp"
 #include "tensorgrad/compile.hpp"
 #include "tensorgrad/passes.hpp"
+#include "tensorgrad/runtime.hpp"
 
 namespace tensorgrad {
 
@@ -102,8 +103,7 @@ struct Runner::Impl {
   std::int64_t steps = 0;
   bool training = false;
 
-  std::vector<std::shared_ptr<DeviceBuffer>> buffers;
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Runtime> runtime;
   std::mutex mutex;
 
   /// An input as a step fills it: a window of the host copy of the inputs' buffer.
@@ -129,7 +129,7 @@ struct Runner::Impl {
   explicit Impl(const Device& d) : device(d), backend(d.backend()) {}
 
   const Plan& plan() const { return *ir.plan; }
-  DeviceBuffer& buffer(int index) const { return *buffers[static_cast<std::size_t>(index)]; }
+  DeviceBuffer& buffer(int index) const { return *runtime->buffer(index); }
 
   void compile(ProgramRequest& request) {
     seed = request.seed;
@@ -162,39 +162,10 @@ struct Runner::Impl {
       shared_names.insert(param.name);
     }
     ir = compile_graph(std::move(graph), training, optimizer, backend->target(), shared);
-    buffers.resize(plan().buffers.size());
-    for (std::size_t s = 0; s < shared_buffers.size(); ++s) {
-      const int b = plan().shared_buffers[s];
-      if (b >= 0) buffers[static_cast<std::size_t>(b)] = shared_buffers[s];
-    }
-    for (std::size_t b = 0; b < buffers.size(); ++b) {
-      if (!buffers[b]) buffers[b] = backend->create_buffer(plan().buffers[b]);
-    }
-    program = backend->load(ir.plan, buffers);
-    write_literals();
+    runtime = std::make_unique<Runtime>(ir.plan, device, shared_buffers);
     prepare_inputs();
     prepare_loss();
     reset();
-  }
-
-  void write_words(const Place& place, const void* words) {
-    backend->write(buffer(place.buffer), place.offset, place.type.shape.size(), place.type.dtype, words);
-  }
-
-  void write_literals() {
-    for (const Node& node : ir.optimized->nodes()) {
-      const auto* literal = std::get_if<LiteralAttr>(&node.attrs);
-      if (!literal) continue;
-      std::vector<std::uint32_t> words;
-      for (double value : *literal->data) {
-        const auto as_float = static_cast<float>(value);
-        const auto as_int = static_cast<std::int32_t>(value);
-        std::uint32_t word = 0;
-        std::memcpy(&word, literal->type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int, 4);
-        words.push_back(word);
-      }
-      write_words(plan().places.at(node.output()), words.data());
-    }
   }
 
   void prepare_inputs() {
@@ -222,29 +193,11 @@ struct Runner::Impl {
     for (const MaterializedParam& param : declared) {
       if (shared_names.count(param.name)) continue;
       const std::vector<float> values = first_values(param, seed);
-      write_words(plan().params.at(param.name), values.data());
+      runtime->write_words(plan().params.at(param.name), values.data());
     }
-    reset_states();
-    rate.reset();
-  }
-
-  void reset_states() {
-    for (const Node& node : ir.optimized->nodes()) {
-      const auto* state = std::get_if<StateAttr>(&node.attrs);
-      if (!state) continue;
-      const Place& place = plan().states.at(state->name);
-      fill(place, state->init);
-    }
+    runtime->reset_states();
     steps = 0;
-  }
-
-  void fill(const Place& place, double value) {
-    const auto as_float = static_cast<float>(value);
-    const auto as_int = static_cast<std::int32_t>(value);
-    std::uint32_t word = 0;
-    std::memcpy(&word, place.type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int, 4);
-    const std::vector<std::uint32_t> words(static_cast<std::size_t>(place.type.shape.size()), word);
-    write_words(place, words.data());
+    rate.reset();
   }
 
   // ---- a step
@@ -286,7 +239,7 @@ struct Runner::Impl {
       std::memcpy(staging.data() + scalars_offset, scalars.data(), sizeof scalars);
     }
     write_inputs();
-    backend->run(*program, Phases::All);
+    runtime->run();
     ++steps;
   }
 
@@ -320,38 +273,18 @@ struct Runner::Impl {
     return loss_read.loss;
   }
 
-  std::map<std::string, Value> read_values(const std::map<std::string, Place>& places) {
-    std::map<std::string, std::vector<std::uint32_t>> words;
-    std::vector<ReadRequest> requests;
-    for (const auto& [name, place] : places) {
-      auto& to = words[name];
-      to.resize(static_cast<std::size_t>(place.type.shape.size()));
-      requests.push_back({&buffer(place.buffer), place.offset, place.type.shape.size(), place.type.dtype, to.data()});
-    }
-    read_now(*backend, requests);
-    std::map<std::string, Value> values;
-    for (const auto& [name, place] : places) values.emplace(name, Value(place.type, std::move(words[name])));
-    return values;
-  }
-
   Captures read_captures() {
     if (plan().captures.empty()) {
       throw Error("Captures were asked for, but none is registered. Call capture(\"name\", tensor) in the forward function.");
     }
     Captures captures;
-    captures.values = read_values(plan().captures);
+    captures.values = runtime->read(plan().captures);
     return captures;
   }
 
-  ParamValues read_params(const std::map<std::string, Place>& places) {
+  ParamValues read_floats(const std::map<std::string, Place>& places) {
     ParamValues values;
-    std::vector<ReadRequest> requests;
-    for (const auto& [name, place] : places) {
-      auto& to = values[name];
-      to.resize(static_cast<std::size_t>(place.type.shape.size()));
-      requests.push_back({&buffer(place.buffer), place.offset, place.type.shape.size(), f32, to.data()});
-    }
-    read_now(*backend, requests);
+    for (const auto& [name, value] : runtime->read(places)) values[name] = value.as<float>();
     return values;
   }
 };
@@ -415,7 +348,7 @@ RunResult Runner::run(const Feed& feed, const RunOptions& options) {
   if (options.captures && impl_->plan().captures.empty()) impl_->read_captures();
   impl_->launch(feed);
   RunResult result;
-  result.outputs = impl_->read_values(impl_->plan().outputs);
+  result.outputs = impl_->runtime->read(impl_->plan().outputs);
   if (result.outputs.size() == 1 && result.outputs.begin()->second.dtype() == f32) {
     result.output = result.outputs.begin()->second.as<float>();
   }
@@ -425,7 +358,7 @@ RunResult Runner::run(const Feed& feed, const RunOptions& options) {
 
 ParamValues Runner::download_params() {
   std::lock_guard lock(impl_->mutex);
-  return impl_->read_params(impl_->plan().params);
+  return impl_->read_floats(impl_->plan().params);
 }
 
 void Runner::upload_params(const ParamValues& values, const UploadOptions& options) {
@@ -450,12 +383,12 @@ void Runner::upload_params(const ParamValues& values, const UploadOptions& optio
   if (!missing.empty() && !options.partial) {
     throw Error("upload_params: " + join(missing) + " missing. Give every parameter, or pass {.partial = true}.");
   }
-  for (const auto& [name, data] : values) impl_->write_words(places.at(name), data.data());
+  for (const auto& [name, data] : values) impl_->runtime->write_words(places.at(name), data.data());
 }
 
 ParamValues Runner::download_param_grads() {
   std::lock_guard lock(impl_->mutex);
-  return impl_->read_params(impl_->plan().gradients);
+  return impl_->read_floats(impl_->plan().gradients);
 }
 
 void Runner::reset() {
@@ -466,7 +399,7 @@ void Runner::reset() {
 void Runner::reset_optimizer_state() {
   std::lock_guard lock(impl_->mutex);
   for (const auto& [name, place] : impl_->plan().states) {
-    if (name.rfind("optimizer.", 0) == 0) impl_->fill(place, 0);
+    if (name.rfind("optimizer.", 0) == 0) impl_->runtime->fill(place, 0);
   }
   impl_->steps = 0;
 }
@@ -483,7 +416,7 @@ ParamRefs Runner::params() const {
   ParamRefs refs;
   for (const auto& [name, place] : impl_->plan().params) {
     const auto b = static_cast<std::size_t>(place.buffer);
-    refs[name] = {impl_->buffers[b], place.offset, impl_->plan().buffers[b].bytes, place.type.shape};
+    refs[name] = {impl_->runtime->buffer(place.buffer), place.offset, impl_->plan().buffers[b].bytes, place.type.shape};
   }
   return refs;
 }
