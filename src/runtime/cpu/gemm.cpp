@@ -51,8 +51,7 @@ std::vector<GemmBlock> cut_into_blocks(const GemmShape& s, int64_t block_bytes, 
                                        const GemmBlock& all) {
   std::vector<GemmBlock> blocks;
   const auto add = [&](GemmBlock block) {
-    block.c_offset =
-        block.batch_begin * s.c_batch + block.row_begin * s.ldc + block.col_begin;
+    block.c_offset = block.batch_begin * s.c_batch + block.row_begin * s.ldc + block.col_begin;
     blocks.push_back(block);
   };
   const int64_t row_bytes = all.cols() * 4, item_bytes = row_bytes * all.rows();

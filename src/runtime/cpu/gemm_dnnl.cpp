@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-
 #include <dnnl.hpp>
 
 // libgomp comes with libdnnl; weak, so that a oneDNN without OpenMP works too.
@@ -116,9 +115,9 @@ class DnnlGemm final : public Gemm {
         return dnnl::memory::desc(Dims{rows, cols}, f32, Dims{row_stride, col_stride});
       }
       // Broadcasting is a dimension of 1.
-      return dnnl::memory::desc(Dims{batch_stride == 0 ? 1 : items, rows, cols}, f32,
-                                Dims{batch_stride == 0 ? rows * cols : batch_stride, row_stride,
-                                     col_stride});
+      return dnnl::memory::desc(
+          Dims{batch_stride == 0 ? 1 : items, rows, cols}, f32,
+          Dims{batch_stride == 0 ? rows * cols : batch_stride, row_stride, col_stride});
     };
     const auto a = describe(block.rows(), s.k, s.a_batch, s.a_row, s.a_col);
     const auto b = describe(s.k, block.cols(), s.b_batch, s.b_row, s.b_col);
@@ -131,8 +130,8 @@ class DnnlGemm final : public Gemm {
     const auto memory = [](const dnnl::memory::desc& d) {
       return dnnl::memory(d, cpu_engine(), DNNL_MEMORY_NONE);
     };
-    return {items, block.rows(), block.cols(), dnnl::matmul(description),
-            memory(a), memory(b), memory(c), memory(description.scratchpad_desc())};
+    return {items,     block.rows(), block.cols(), dnnl::matmul(description),
+            memory(a), memory(b),    memory(c),    memory(description.scratchpad_desc())};
   }
 
   // One entry for each task. Only the worker that runs a task touches its entry.

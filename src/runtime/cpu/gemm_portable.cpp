@@ -46,10 +46,9 @@ struct Kernels {
   bool pack_columns;    // of A, if it is transposed and k is long
   // Scratch floats for a product of `cols` columns.
   int64_t (*packed_b_floats)(const Plan&, int64_t cols);
-  void (*pack_b)(const Plan&, const float* b, int64_t col_begin, int64_t col_end,
-                 float* packed);
-  void (*run)(const Plan&, const GemmBlock&, const GemmBlock& task, const float* a,
-              const float* b, float* c, float* scratch);
+  void (*pack_b)(const Plan&, const float* b, int64_t col_begin, int64_t col_end, float* packed);
+  void (*run)(const Plan&, const GemmBlock&, const GemmBlock& task, const float* a, const float* b,
+              float* c, float* scratch);
 };
 
 constexpr int64_t kPage = 1024;  // floats
@@ -278,7 +277,7 @@ void pack_panel(const float* b, int64_t b_row, int64_t b_col, int64_t depth, int
     }
     return;
   }
-  if (cols < width && !kMasks) std::memset(to, 0, static_cast<size_t>(depth * width) * sizeof(float));
+  if (cols < width && !kMasks) std::fill_n(to, depth * width, 0.0f);
   int64_t j = 0;
   if (b_row == 1) {
     for (; j + 4 <= cols; j += 4) {
@@ -298,13 +297,10 @@ void pack_panel(const float* b, int64_t b_row, int64_t b_col, int64_t depth, int
 
 int64_t padded(int64_t cols) { return (cols + kLanes - 1) / kLanes * kLanes; }
 
-int64_t packed_b_floats(const Plan& plan, int64_t cols) {
-  return plan.shape.k * padded(cols);
-}
+int64_t packed_b_floats(const Plan& plan, int64_t cols) { return plan.shape.k * padded(cols); }
 
 // All of B's columns [col_begin, col_end): for each piece of k, its panels.
-void pack_b(const Plan& plan, const float* b, int64_t col_begin, int64_t col_end,
-            float* packed) {
+void pack_b(const Plan& plan, const float* b, int64_t col_begin, int64_t col_end, float* packed) {
   const GemmShape& s = plan.shape;
   const int64_t pieces = depth_pieces(s.k), cols = col_end - col_begin;
   for (int64_t p = 0; p < pieces; ++p) {
@@ -334,8 +330,8 @@ void run_tiles(const Plan& plan, const GemmBlock& block, const float* a, const f
       for (int64_t i = 0; i < strips; ++i) {  // strips of nearly equal height
         const int64_t r0 = rows * i / strips;
         const int height = static_cast<int>(rows * (i + 1) / strips - r0);
-        Strip strip{a + (block.row_begin + r0) * s.a_row + k0 * s.a_col, s.a_row, s.a_col, depth,
-                    s.ldc, p > 0};
+        const float* rows_of_a = a + (block.row_begin + r0) * s.a_row + k0 * s.a_col;
+        Strip strip{rows_of_a, s.a_row, s.a_col, depth, s.ldc, p > 0};
         if (plan.pack_a != PackA::None) pack_strip(plan.pack_a, strip, height, pack_a);
         strip_of(height, std::make_integer_sequence<int, kRows>())(
             strip, bp, s.b_row, packed != nullptr, c + r0 * s.ldc + j - block.col_begin, cols);
@@ -462,8 +458,8 @@ void run_axpys(const float* m, int64_t col, int64_t rows, const float* x, int64_
 }
 
 // A product with a vector on one side: m × 1 or 1 × n.
-void run_vector(const Plan& plan, const GemmBlock& block, const float* a, const float* b,
-                float* c, float* scratch) {
+void run_vector(const Plan& plan, const GemmBlock& block, const float* a, const float* b, float* c,
+                float* scratch) {
   const GemmShape& s = plan.shape;
   const bool column = s.n == 1;  // A times a column, else a row times B
   const float* m = column ? a + block.row_begin * s.a_row : b + block.col_begin * s.b_col;
@@ -482,8 +478,8 @@ void run_vector(const Plan& plan, const GemmBlock& block, const float* a, const 
   run_dots(m, column ? s.a_row : s.b_col, outputs, x, s.k, c, y_stride);
 }
 
-void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task,
-               const float* a, const float* b, float* c, float* scratch) {
+void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, const float* a,
+               const float* b, float* c, float* scratch) {
   const GemmShape& s = plan.shape;
   for (int64_t item = block.batch_begin; item < block.batch_end; ++item) {
     const float* ai = a + item * s.a_batch;
@@ -512,8 +508,15 @@ void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task,
 
 const Kernels* kernels() {
   // Twelve rows a strip hide the bad strides of a transposed A well enough.
-  static const Kernels table = {hwy::TargetName(HWY_TARGET), kRows,       kLanes, kDepth, kMasks,
-                                kRows < 12,                  packed_b_floats, pack_b, run_block};
+  static const Kernels table = {hwy::TargetName(HWY_TARGET),
+                                kRows,
+                                kLanes,
+                                kDepth,
+                                kMasks,
+                                kRows < 12,
+                                packed_b_floats,
+                                pack_b,
+                                run_block};
   return &table;
 }
 
@@ -525,8 +528,6 @@ namespace tensorgrad::cpu {
 namespace portable {
 
 HWY_EXPORT(kernels);
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class PortableGemm final : public Gemm {
  public:
@@ -589,15 +590,15 @@ class PortableGemm final : public Gemm {
     // into the same few sets of the cache: such operands are packed if that pays.
     const bool readable = s.b_col == 1 && (kernels_.masks || s.n % kernels_.lanes == 0);
     const bool b_thrashes = s.b_row != 0 && s.b_row % kPage == 0 && s.k >= 64 && max_rows >= 128;
-    const bool a_thrashes =
-        s.a_col == 1 && s.a_row != 0 && s.a_row % kPage == 0 && max_cols >= 128;
+    const bool a_thrashes = s.a_col == 1 && s.a_row != 0 && s.a_row % kPage == 0 && max_cols >= 128;
     const bool pack_b = !readable || b_thrashes;
     if (pack_b) plan_.pack_b = max_items == 1 || s.b_batch == 0 ? PackB::Task : PackB::Item;
     if (a_thrashes) plan_.pack_a = PackA::Rows;
     if (kernels_.pack_columns && s.a_row == 1 && s.k >= 512 && max_cols >= 128) {
       plan_.pack_a = PackA::Columns;
     }
-    if (plan_.pack_a != PackA::None) plan_.pack_a_floats = kernels_.rows * packed_row(kernels_.depth);
+    if (plan_.pack_a != PackA::None)
+      plan_.pack_a_floats = kernels_.rows * packed_row(kernels_.depth);
     const int64_t panels = pack_b ? kernels_.packed_b_floats(plan_, max_cols) : 0;
     scratch_bytes_ = static_cast<size_t>(plan_.pack_a_floats + panels) * sizeof(float);
   }

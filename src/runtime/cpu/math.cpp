@@ -12,7 +12,6 @@
 #define HWY_TARGET_INCLUDE "runtime/cpu/math.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
 #include "runtime/cpu/vector_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,13 +77,13 @@ HWY_INLINE void map(D d, DOut dout, void* out, size_t n, Op op, Operands... oper
 }
 
 // Functions are structs with a static call, so that a table entry is one instantiation.
-#define TENSORGRAD_OP1(Name, expression)           \
-  struct Name {                                    \
-    template <class D, class V>                    \
-    HWY_INLINE auto operator()(D d, V x) const {   \
-      (void)d;                                     \
-      return expression;                           \
-    }                                              \
+#define TENSORGRAD_OP1(Name, expression)         \
+  struct Name {                                  \
+    template <class D, class V>                  \
+    HWY_INLINE auto operator()(D d, V x) const { \
+      (void)d;                                   \
+      return expression;                         \
+    }                                            \
   };
 #define TENSORGRAD_OP2(Name, expression)              \
   struct Name {                                       \
@@ -120,14 +119,13 @@ TENSORGRAD_OP1(Tanh, tanh(d, x))
 TENSORGRAD_OP1(Erf, erf(d, x))
 TENSORGRAD_OP1(Sigmoid, sigmoid(d, x))
 TENSORGRAD_OP1(Softplus, softplus(d, x))
-TENSORGRAD_OP1(SignI32,
-               hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1),
-                              hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, -1))))
+TENSORGRAD_OP1(SignI32, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1),
+                                       hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, -1))))
 TENSORGRAD_OP1(Not, hn::Xor(x, hn::Set(d, 1)))
 TENSORGRAD_OP1(NonZero, as_bool(d, hn::Not(hn::Eq(x, hn::Zero(d)))))  // hn::Ne is false of NaN
 TENSORGRAD_OP1(ToF32, hn::ConvertTo(F32(), x))
-TENSORGRAD_OP1(ToI32, hn::IfThenZeroElse(hn::RebindMask(I32(), hn::IsNaN(x)),
-                                         hn::ConvertTo(I32(), x)))
+TENSORGRAD_OP1(ToI32,
+               hn::IfThenZeroElse(hn::RebindMask(I32(), hn::IsNaN(x)), hn::ConvertTo(I32(), x)))
 
 TENSORGRAD_OP2(Add, hn::Add(a, b))
 TENSORGRAD_OP2(Sub, hn::Sub(a, b))
@@ -377,10 +375,22 @@ Math make_table() {
   m.f32_to_bool = call1<NonZero, F32, I32>;
   m.i32_to_bool = call1<NonZero, I32>;
 
-  m.f32 = {sum_f32,    prod_f32,   max_f32,         min_f32,
-           argmax_f32, argmin_f32, arg_step<true, float>, arg_step<false, float>};
-  m.i32 = {sum_i32,    prod_i32,   max_i32,           min_i32,
-           argmax_i32, argmin_i32, arg_step<true, int32_t>, arg_step<false, int32_t>};
+  m.f32 = {sum_f32,
+           prod_f32,
+           max_f32,
+           min_f32,
+           argmax_f32,
+           argmin_f32,
+           arg_step<true, float>,
+           arg_step<false, float>};
+  m.i32 = {sum_i32,
+           prod_i32,
+           max_i32,
+           min_i32,
+           argmax_i32,
+           argmin_i32,
+           arg_step<true, int32_t>,
+           arg_step<false, int32_t>};
   return m;
 }
 

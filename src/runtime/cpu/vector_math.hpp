@@ -69,8 +69,8 @@ HWY_INLINE V reduced_expm1(D d, V x, V& k) {
   auto r = hn::NegMulAdd(k, hn::Set(d, 0x1.63p-1f), x);
   r = hn::NegMulAdd(k, hn::Set(d, -0x1.bd0106p-13f), r);
   // Fit 2^-26.1 of expm1 on |r| <= 1.002 ln 2 / 2.
-  const auto p = polynomial(d, r, 0x1.fffffep-2f, 0x1.5554aep-3f, 0x1.555676p-5f,
-                            0x1.122886p-7f, 0x1.6bebdcp-10f);
+  const auto p = polynomial(d, r, 0x1.fffffep-2f, 0x1.5554aep-3f, 0x1.555676p-5f, 0x1.122886p-7f,
+                            0x1.6bebdcp-10f);
   return hn::MulAdd(hn::Mul(r, r), p, r);
 }
 
@@ -92,8 +92,8 @@ HWY_INLINE V expm1(D d, V x) {
   const auto inside = hn::Min(hn::Max(x, hn::Set(d, -20.0f)), hn::Set(d, 89.0f));
   const auto p = reduced_expm1(d, inside, k);
   // Half of 2^k, because 2^128 is not a float: exp(88.7) = 2^128 (1 - small).
-  const auto half_scale = hn::BitCast(
-      d, hn::Add(hn::ShiftLeft<23>(hn::ConvertTo(di, k)), hn::Set(di, 0x3F000000)));
+  const auto half_scale =
+      hn::BitCast(d, hn::Add(hn::ShiftLeft<23>(hn::ConvertTo(di, k)), hn::Set(di, 0x3F000000)));
   const auto half = hn::MulAdd(half_scale, p, hn::Sub(half_scale, hn::Set(d, 0.5f)));
   const auto y = hn::CopySign(hn::Add(half, half), x);  // the sign of -0
   // expm1(x) is x there; half of it might be subnormal.
@@ -106,9 +106,9 @@ template <class D, class V>
 HWY_INLINE V log_from_parts(D d, V exponent, V f) {
   const auto z = hn::Mul(f, f);
   // Fit 2^-30: log1p(f) = f - f^2 / 2 + f^3 p(f).
-  const auto p = polynomial(d, f, 0x1.555544p-2f, -0x1.ffffdcp-3f, 0x1.99a6c4p-3f,
-                            -0x1.5568a4p-3f, 0x1.231764p-3f, -0x1.fa3932p-4f, 0x1.e6ddd4p-4f,
-                            -0x1.e9f7ecp-4f, 0x1.230798p-4f);
+  const auto p =
+      polynomial(d, f, 0x1.555544p-2f, -0x1.ffffdcp-3f, 0x1.99a6c4p-3f, -0x1.5568a4p-3f,
+                 0x1.231764p-3f, -0x1.fa3932p-4f, 0x1.e6ddd4p-4f, -0x1.e9f7ecp-4f, 0x1.230798p-4f);
   auto y = hn::Mul(hn::Mul(z, f), p);
   y = hn::MulAdd(exponent, hn::Set(d, -0x1.bd0106p-13f), y);
   y = hn::NegMulAdd(hn::Set(d, 0.5f), z, y);
@@ -194,8 +194,8 @@ HWY_INLINE V tanh(D d, V x) {
   const auto one = hn::Set(d, 1.0f);
   const auto ax = hn::Min(hn::Abs(x), hn::Set(d, 9.05f));
   const auto p = reduced_expm1(d, hn::Add(ax, ax), k);
-  const auto scale = hn::BitCast(
-      d, hn::Add(hn::ShiftLeft<23>(hn::ConvertTo(di, k)), hn::BitCast(di, one)));
+  const auto scale =
+      hn::BitCast(d, hn::Add(hn::ShiftLeft<23>(hn::ConvertTo(di, k)), hn::BitCast(di, one)));
   const auto t = hn::MulAdd(scale, p, hn::Sub(scale, one));
   const auto y = hn::CopySign(hn::Div(t, hn::Add(t, hn::Set(d, 2.0f))), x);
   return hn::IfThenElse(hn::IsNaN(x), x, y);
@@ -208,18 +208,19 @@ HWY_INLINE V erf(D d, V x) {
   const hn::RebindToSigned<D> di;
   const auto one = hn::Set(d, 1.0f);
   const auto ax = hn::Min(hn::Abs(x), hn::Set(d, 3.96f));
-  const auto p = polynomial(d, hn::Mul(ax, ax), 0x1.06eba6p-3f, -0x1.8126dcp-2f, 0x1.ce18eep-4f, -0x1.b67598p-6f, 0x1.46bb30p-8f, -0x1.380942p-11f);
+  const auto p = polynomial(d, hn::Mul(ax, ax), 0x1.06eba6p-3f, -0x1.8126dcp-2f, 0x1.ce18eep-4f,
+                            -0x1.b67598p-6f, 0x1.46bb30p-8f, -0x1.380942p-11f);
   const auto near = hn::MulAdd(ax, p, ax);
 
-  const auto q = polynomial(d, ax, -0x1.32d89ap-13f, -0x1.a0b838p0f, -0x1.d56d98p-1f,
-                            -0x1.39bfe8p-3f, 0x1.1b1256p-5f, -0x1.66ab24p-8f, 0x1.171716p-11f,
-                            -0x1.8cacacp-16f);
+  const auto q =
+      polynomial(d, ax, -0x1.32d89ap-13f, -0x1.a0b838p0f, -0x1.d56d98p-1f, -0x1.39bfe8p-3f,
+                 0x1.1b1256p-5f, -0x1.66ab24p-8f, 0x1.171716p-11f, -0x1.8cacacp-16f);
   const auto magic = hn::Set(d, 0x1.8p23f);  // leaves k = round(q) in the low bits
   const auto shifted = hn::Add(q, magic);
   const auto f = hn::Sub(q, hn::Sub(shifted, magic));
   const auto g = polynomial(d, f, 0x1.000002p0f, 0x1.62e428p-1f, 0x1.ebf916p-3f, 0x1.c6b6e6p-5f,
                             0x1.3d0c84p-7f, 0x1.5c08b2p-10f);  // 2^f on |f| <= 1/2
-  const auto tail = hn::BitCast(  // 2^k g, a normal number
+  const auto tail = hn::BitCast(                               // 2^k g, a normal number
       d, hn::Add(hn::BitCast(di, g), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
   const auto far = hn::Sub(one, tail);
 
@@ -242,15 +243,13 @@ HWY_INLINE V sin_or_cos(D d, V x, int quarter) {
   r = hn::NegMulAdd(q, hn::Set(dd, 0x1.0b4611a626331p-34), r);
   const auto t = hn::Mul(r, r);
   // Fits 2^-36.8 and 2^-32.2 on |r| <= pi/4.
-  const auto s = hn::MulAdd(
-      hn::Mul(r, t),
-      polynomial(dd, t, -0x1.5555554d9d565p-3, 0x1.111108766678dp-7, -0x1.a00f385b33419p-13,
-                 0x1.6cb727932463bp-19),
-      r);
+  const auto s = hn::MulAdd(hn::Mul(r, t),
+                            polynomial(dd, t, -0x1.5555554d9d565p-3, 0x1.111108766678dp-7,
+                                       -0x1.a00f385b33419p-13, 0x1.6cb727932463bp-19),
+                            r);
   const auto c = polynomial(dd, t, 1.0, -0.5, 0x1.55554ee108effp-5, -0x1.6c0e77b70c685p-10,
                             0x1.9a6f17ef9f680p-16);
-  const auto turn =
-      hn::Add(hn::BitCast(du, shifted), hn::Set(du, static_cast<uint64_t>(quarter)));
+  const auto turn = hn::Add(hn::BitCast(du, shifted), hn::Set(du, static_cast<uint64_t>(quarter)));
   const auto odd = hn::Eq(hn::And(turn, hn::Set(du, 1)), hn::Set(du, 1));
   const auto magnitude = hn::IfThenElse(hn::RebindMask(dd, odd), c, s);
   const auto sign = hn::ShiftLeft<62>(hn::And(turn, hn::Set(du, 2)));
@@ -302,28 +301,26 @@ HWY_INLINE V positive_pow(D d, V ax, V y) {
   const auto one_bits = hn::Set(du, uint64_t{0x3FF0000000000000});
   const auto biased = hn::ShiftRight<52>(
       hn::Add(bits, hn::Set(du, uint64_t{0x3FF0000000000000 - 0x3FE6A09E667F3BCD})));
-  const auto m =
-      hn::BitCast(dd, hn::Add(hn::Sub(bits, hn::ShiftLeft<52>(biased)), one_bits));
+  const auto m = hn::BitCast(dd, hn::Add(hn::Sub(bits, hn::ShiftLeft<52>(biased)), one_bits));
   // 2^52 + biased as a double has `biased` in its low bits.
-  const auto e =
-      hn::Sub(hn::BitCast(dd, hn::Or(biased, hn::Set(du, uint64_t{0x4330000000000000}))),
-              hn::Set(dd, 0x1p52 + 1023));
+  const auto e = hn::Sub(hn::BitCast(dd, hn::Or(biased, hn::Set(du, uint64_t{0x4330000000000000}))),
+                         hn::Set(dd, 0x1p52 + 1023));
   // log2(m) = s p(s^2) with s = (m - 1) / (m + 1); fit 2^-45.
   const auto s = hn::Div(hn::Sub(m, one), hn::Add(m, one));
-  const auto p = polynomial(dd, hn::Mul(s, s), 0x1.71547652b8251p1, 0x1.ec709dc53c9c5p-1,
-                            0x1.2776c292fc64ap-1, 0x1.a61a2f02120bap-2, 0x1.47954c98132d0p-2,
-                            0x1.21b17bb6cb2e0p-2);
+  const auto p =
+      polynomial(dd, hn::Mul(s, s), 0x1.71547652b8251p1, 0x1.ec709dc53c9c5p-1, 0x1.2776c292fc64ap-1,
+                 0x1.a61a2f02120bap-2, 0x1.47954c98132d0p-2, 0x1.21b17bb6cb2e0p-2);
   const auto product = hn::Mul(hn::PromoteTo(dd, y), hn::MulAdd(s, p, e));
   const auto t = hn::Min(hn::Max(product, hn::Set(dd, -160.0)), hn::Set(dd, 160.0));
   // 2^t = 2^k 2^f, |f| <= 1/2; fit 2^-34.5.
   const auto magic = hn::Set(dd, 0x1.8p52);
   const auto shifted = hn::Add(t, magic);
   const auto f = hn::Sub(t, hn::Sub(shifted, magic));
-  const auto g = polynomial(dd, f, 0x1.ffffffffab9c9p-1, 0x1.62e42ff116c26p-1,
-                            0x1.ebfbe0a4f0e3dp-3, 0x1.c6b08aae4debap-5, 0x1.3b29dc156d4f8p-7,
-                            0x1.5d8a710a51cd9p-10, 0x1.446a4344d5f59p-13,
-                            0x1.fe175b9e17213p-17);
-  const auto scale = hn::BitCast(dd, hn::Add(hn::ShiftLeft<52>(hn::BitCast(du, shifted)), one_bits));
+  const auto g = polynomial(dd, f, 0x1.ffffffffab9c9p-1, 0x1.62e42ff116c26p-1, 0x1.ebfbe0a4f0e3dp-3,
+                            0x1.c6b08aae4debap-5, 0x1.3b29dc156d4f8p-7, 0x1.5d8a710a51cd9p-10,
+                            0x1.446a4344d5f59p-13, 0x1.fe175b9e17213p-17);
+  const auto scale =
+      hn::BitCast(dd, hn::Add(hn::ShiftLeft<52>(hn::BitCast(du, shifted)), one_bits));
   const auto result = hn::DemoteTo(d, hn::Mul(g, scale));
   // Highway's scalar DemoteTo saturates instead of giving infinity.
   const auto overflow = hn::Ge(hn::DemoteTo(d, t), hn::Set(d, 128.0f));
