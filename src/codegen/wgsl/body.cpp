@@ -27,7 +27,9 @@ std::string factor(const std::string& text) { return is_single(text) ? text : br
 
 std::string float_text(float value) {
   char digits[64];
-  const auto shortest = [&](auto v) { return std::string(digits, std::to_chars(digits, digits + 64, v).ptr); };
+  const auto shortest = [&](auto v) {
+    return std::string(digits, std::to_chars(digits, digits + 64, v).ptr);
+  };
   std::string text = shortest(value);
   // A compiler reads the decimal in double precision, and refuses one above the largest float.
   if (std::fabs(std::strtod(text.c_str(), nullptr)) > std::numeric_limits<float>::max()) {
@@ -39,12 +41,18 @@ std::string float_text(float value) {
 
 const char* reduce_name(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::Sum: return "sum";
-    case ReduceKind::Prod: return "prod";
-    case ReduceKind::Max: return "max";
-    case ReduceKind::Min: return "min";
-    case ReduceKind::ArgMax: return "argmax";
-    case ReduceKind::ArgMin: return "argmin";
+    case ReduceKind::Sum:
+      return "sum";
+    case ReduceKind::Prod:
+      return "prod";
+    case ReduceKind::Max:
+      return "max";
+    case ReduceKind::Min:
+      return "min";
+    case ReduceKind::ArgMax:
+      return "argmax";
+    case ReduceKind::ArgMin:
+      return "argmin";
   }
   return "?";
 }
@@ -60,19 +68,27 @@ void add_data(const Index& index, std::vector<ExprId>& ids) {
 
 const char* value_type(DType dtype) {
   switch (dtype) {
-    case DType::F32: return "f32";
-    case DType::I32: return "i32";
-    case DType::Bool: return "bool";
+    case DType::F32:
+      return "f32";
+    case DType::I32:
+      return "i32";
+    case DType::Bool:
+      return "bool";
   }
   return "?";
 }
 
 std::string literal(double value, DType dtype, std::set<std::string>& prelude) {
-  const auto signed_text = [](const std::string& text) { return text[0] == '-' ? bracket(text) : text; };
+  const auto signed_text = [](const std::string& text) {
+    return text[0] == '-' ? bracket(text) : text;
+  };
   switch (dtype) {
-    case DType::Bool: return value != 0 ? "true" : "false";
-    case DType::I32: return signed_text(std::to_string(static_cast<std::int32_t>(value)));
-    case DType::F32: break;
+    case DType::Bool:
+      return value != 0 ? "true" : "false";
+    case DType::I32:
+      return signed_text(std::to_string(static_cast<std::int32_t>(value)));
+    case DType::F32:
+      break;
   }
   const auto single = static_cast<float>(value);
   if (std::isnan(single)) {
@@ -90,12 +106,18 @@ std::string name_of(const Kernel& kernel, ExprId id) {
   const Expr& e = kernel.exprs[static_cast<std::size_t>(id)];
   const std::string number = std::to_string(id);
   switch (e.kind) {
-    case Expr::Kind::Const: return "const" + number;
-    case Expr::Kind::Position: return "at" + number;
-    case Expr::Kind::Load: return "load" + number;
-    case Expr::Kind::Test: return "test" + number;
-    case Expr::Kind::Op: return to_string(e.op) + number;
-    case Expr::Kind::Reduce: return reduce_name(e.reduce) + number;
+    case Expr::Kind::Const:
+      return "const" + number;
+    case Expr::Kind::Position:
+      return "at" + number;
+    case Expr::Kind::Load:
+      return "load" + number;
+    case Expr::Kind::Test:
+      return "test" + number;
+    case Expr::Kind::Op:
+      return to_string(e.op) + number;
+    case Expr::Kind::Reduce:
+      return reduce_name(e.reduce) + number;
   }
   return "?";
 }
@@ -108,7 +130,10 @@ std::vector<ExprId> uses(const Expr& e) {
 }
 
 Body::Body(Module& module, Writer& out)
-    : module_(module), out_(out), vars_(module.kernel.vars.size()), names_(module.kernel.exprs.size()) {
+    : module_(module),
+      out_(out),
+      vars_(module.kernel.vars.size()),
+      names_(module.kernel.exprs.size()) {
   for (std::size_t v = 0; v < vars_.size(); ++v) vars_[v] = "i" + std::to_string(v);
 }
 
@@ -136,7 +161,8 @@ void Body::unravel(const std::string& linear, int first, int end) {
 
 std::string Body::atom(const IndexAtom& a) {
   switch (a.kind) {
-    case IndexAtom::Kind::Var: return vars_[static_cast<std::size_t>(a.id)];
+    case IndexAtom::Kind::Var:
+      return vars_[static_cast<std::size_t>(a.id)];
     case IndexAtom::Kind::Data: {
       const Expr& e = expr(a.id);
       if (e.kind == Expr::Kind::Const) return unsigned_text(static_cast<std::int64_t>(e.value));
@@ -145,7 +171,8 @@ std::string Body::atom(const IndexAtom& a) {
     case IndexAtom::Kind::Div: {
       // Rounding is downwards: a numerator that may be negative is moved up by whole divisors.
       const std::int64_t low = a.arg->low(), up = low < 0 ? (-low + a.divisor - 1) / a.divisor : 0;
-      const std::string text = factor(index(*a.arg + up * a.divisor)) + " / " + unsigned_text(a.divisor);
+      const std::string text =
+          factor(index(*a.arg + up * a.divisor)) + " / " + unsigned_text(a.divisor);
       return bracket(up == 0 ? text : text + " - " + unsigned_text(up));
     }
     case IndexAtom::Kind::Mod: {
@@ -156,7 +183,18 @@ std::string Body::atom(const IndexAtom& a) {
   return "?";
 }
 
+Index Body::linear(int first, int end) const {
+  Index result;
+  for (int v = first; v < end; ++v) {
+    const std::int64_t extent = kernel().vars[static_cast<std::size_t>(v)].extent;
+    result = result * extent + Index::var(v, extent);
+  }
+  return result;
+}
+
 std::string Body::index(const Index& map) {
+  if (const auto known = aliases_.find(map.to_string()); known != aliases_.end())
+    return known->second;
   std::string text;
   const auto add = [&](bool minus, const std::string& term) {
     if (text.empty()) {
@@ -228,12 +266,15 @@ void Body::print(ExprId id) {
   const std::string name = name_of(kernel(), id);
   std::string text;
   switch (e.kind) {
-    case Expr::Kind::Const: return;  // printed where it is used
+    case Expr::Kind::Const:
+      return;  // printed where it is used
     case Expr::Kind::Position:
       text = "i32(" + index(e.index) + ")";
       if (e.dtype == DType::F32) text = "f32(" + text + ")";
       break;
-    case Expr::Kind::Test: text = condition(e.guards); break;
+    case Expr::Kind::Test:
+      text = condition(e.guards);
+      break;
     case Expr::Kind::Load: {
       const std::string suffix = e.dtype == DType::Bool ? " != 0u" : "";
       const std::string guard = condition(e.guards);
@@ -261,7 +302,8 @@ void Body::print(ExprId id) {
       break;
     }
     case Expr::Kind::Reduce:
-      throw InternalError("wgsl: the kernel \"" + kernel().name + "\" uses " + name + " before its row is folded");
+      throw InternalError("wgsl: the kernel \"" + kernel().name + "\" uses " + name +
+                          " before its row is folded");
   }
   out_.line("let " + name + " = " + text + ";", e.node);
   this->name(id, name);
@@ -280,44 +322,77 @@ std::string Body::operation(const Expr& e) {
   };
   const auto infix = [&](const char* op) { return x[0] + " " + op + " " + x[1]; };
   switch (e.op) {
-    case OpKind::Neg: return "-" + x[0];
-    case OpKind::Abs: return call("abs");
-    case OpKind::Sqrt: return call("sqrt");
-    case OpKind::Rsqrt: return call("inverseSqrt");
-    case OpKind::Exp: return call("tg_exp");
-    case OpKind::Log: return call("tg_log");
-    case OpKind::Log1p: return call("tg_log1p");
-    case OpKind::Expm1: return call("tg_expm1");
-    case OpKind::Sin: return call("tg_sin");
-    case OpKind::Cos: return call("tg_cos");
-    case OpKind::Tanh: return call("tg_tanh");
-    case OpKind::Erf: return call("tg_erf");
-    case OpKind::Floor: return is_float ? call("floor") : x[0];
-    case OpKind::Sign: return call(is_float ? "tg_sign" : "sign");
-    case OpKind::Relu: return is_float ? call("tg_relu") : "max(" + x[0] + ", 0)";
-    case OpKind::Sigmoid: return call("tg_sigmoid");
-    case OpKind::Softplus: return call("tg_softplus");
-    case OpKind::LogicalNot: return "!" + x[0];
+    case OpKind::Neg:
+      return "-" + x[0];
+    case OpKind::Abs:
+      return call("abs");
+    case OpKind::Sqrt:
+      return call("sqrt");
+    case OpKind::Rsqrt:
+      return call("inverseSqrt");
+    case OpKind::Exp:
+      return call("tg_exp");
+    case OpKind::Log:
+      return call("tg_log");
+    case OpKind::Log1p:
+      return call("tg_log1p");
+    case OpKind::Expm1:
+      return call("tg_expm1");
+    case OpKind::Sin:
+      return call("tg_sin");
+    case OpKind::Cos:
+      return call("tg_cos");
+    case OpKind::Tanh:
+      return call("tg_tanh");
+    case OpKind::Erf:
+      return call("tg_erf");
+    case OpKind::Floor:
+      return is_float ? call("floor") : x[0];
+    case OpKind::Sign:
+      return call(is_float ? "tg_sign" : "sign");
+    case OpKind::Relu:
+      return is_float ? call("tg_relu") : "max(" + x[0] + ", 0)";
+    case OpKind::Sigmoid:
+      return call("tg_sigmoid");
+    case OpKind::Softplus:
+      return call("tg_softplus");
+    case OpKind::LogicalNot:
+      return "!" + x[0];
     case OpKind::Cast:
       if (from == e.dtype) return x[0];
-      if (e.dtype == DType::Bool) return is_float ? "!(" + x[0] + " == 0.0)" : x[0] + " != 0";  // true of NaN
+      if (e.dtype == DType::Bool)
+        return is_float ? "!(" + x[0] + " == 0.0)" : x[0] + " != 0";  // true of NaN
       if (e.dtype == DType::I32 && is_float) return call("tg_to_i32");
       return call(value_type(e.dtype));
-    case OpKind::Add: return infix("+");
-    case OpKind::Sub: return infix("-");
-    case OpKind::Mul: return infix("*");
-    case OpKind::Div: return is_float ? infix("/") : call("tg_div_i32");
-    case OpKind::Minimum: return call(is_float ? "tg_min" : "min");
-    case OpKind::Maximum: return call(is_float ? "tg_max" : "max");
-    case OpKind::Pow: return call("tg_pow");
-    case OpKind::Less: return is_bool ? "!" + x[0] + " && " + x[1] : infix("<");
-    case OpKind::LessEqual: return is_bool ? "!" + x[0] + " || " + x[1] : infix("<=");
-    case OpKind::Equal: return infix("==");
-    case OpKind::LogicalAnd: return infix("&&");
-    case OpKind::LogicalOr: return infix("||");
-    case OpKind::Where: return "select(" + x[2] + ", " + x[1] + ", " + x[0] + ")";
+    case OpKind::Add:
+      return infix("+");
+    case OpKind::Sub:
+      return infix("-");
+    case OpKind::Mul:
+      return infix("*");
+    case OpKind::Div:
+      return is_float ? infix("/") : call("tg_div_i32");
+    case OpKind::Minimum:
+      return call(is_float ? "tg_min" : "min");
+    case OpKind::Maximum:
+      return call(is_float ? "tg_max" : "max");
+    case OpKind::Pow:
+      return call("tg_pow");
+    case OpKind::Less:
+      return is_bool ? "!" + x[0] + " && " + x[1] : infix("<");
+    case OpKind::LessEqual:
+      return is_bool ? "!" + x[0] + " || " + x[1] : infix("<=");
+    case OpKind::Equal:
+      return infix("==");
+    case OpKind::LogicalAnd:
+      return infix("&&");
+    case OpKind::LogicalOr:
+      return infix("||");
+    case OpKind::Where:
+      return "select(" + x[2] + ", " + x[1] + ", " + x[0] + ")";
 
-    case OpKind::StopGradient: return x[0];
+    case OpKind::StopGradient:
+      return x[0];
     case OpKind::ParamInput:
     case OpKind::TensorInput:
     case OpKind::StateInput:
@@ -342,7 +417,8 @@ std::string Body::operation(const Expr& e) {
     case OpKind::ScatterAdd:
     case OpKind::GlobalNorm:
     case OpKind::AdamUpdate:
-    case OpKind::SgdUpdate: break;
+    case OpKind::SgdUpdate:
+      break;
   }
   throw InternalError(std::string("wgsl: ") + to_string(e.op) + " is no elementwise op");
 }
@@ -357,7 +433,8 @@ std::vector<ExprId> Body::needs(const Store& s) const {
 
 void Body::store(const Store& s) {
   const Expr& e = expr(s.value);
-  const std::string text = e.dtype == DType::Bool ? "select(0u, 1u, " + value(s.value) + ")" : value(s.value);
+  const std::string text =
+      e.dtype == DType::Bool ? "select(0u, 1u, " + value(s.value) + ")" : value(s.value);
   out_.line(element(s.binding, s.index) + " = " + text + ";", e.node);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ class Body {
   void set_var(int id, const std::string& text) { vars_[static_cast<std::size_t>(id)] = text; }
   /// `let i0 = point / 64u;` and so on: variables [first, end) from their linear position.
   void unravel(const std::string& linear, int first, int end);
+
+  /// An index that has a name already, and need not be computed anew.
+  void alias(const Index& index, const std::string& name) { aliases_[index.to_string()] = name; }
+  /// The linear position that `unravel` takes apart.
+  Index linear(int first, int end) const;
 
   /// What an expression is called from now on.
   void name(ExprId id, const std::string& text) { names_[static_cast<std::size_t>(id)] = text; }
@@ -62,6 +68,7 @@ class Body {
   Writer& out_;
   std::vector<std::string> vars_;
   std::vector<std::string> names_;
+  std::map<std::string, std::string> aliases_;
 };
 
 /// `f32`, `i32`, `bool`: the type of a value, not of its storage.

@@ -37,7 +37,8 @@ Kernel collapse(const Kernel& original) {
   const auto may_merge = [&](int a, int b) {
     if (kernel.is_inner(a) != kernel.is_inner(b)) return false;
     if (kernel.matmul && b == kernel.outer_count - 1) return false;  // n stays apart from m
-    if (kernel.scatter && (a == kernel.scatter->row_var || b == kernel.scatter->row_var)) return false;
+    if (kernel.scatter && (a == kernel.scatter->row_var || b == kernel.scatter->row_var))
+      return false;
     return true;
   };
   const auto substitute = [&](const auto& replacement) {
@@ -50,9 +51,8 @@ Kernel collapse(const Kernel& original) {
       if (extent(a) == 1) continue;
       if (!may_merge(a, b)) break;
       bool same = true;
-      for_each_index(kernel, [&](const Index& index) {
-        same = same && steps_as_one(index, a, b, extent(b));
-      });
+      for_each_index(
+          kernel, [&](const Index& index) { same = same && steps_as_one(index, a, b, extent(b)); });
       if (!same) break;
       extent(b) *= extent(a);
       extent(a) = 1;
@@ -69,7 +69,8 @@ Kernel collapse(const Kernel& original) {
       if (rhs.uses_var(a)) break;
       extent(m) = extent(a);
       extent(a) = 1;
-      substitute([&](int v) { return v == a ? Index::var(m, extent(m)) : Index::var(v, extent(v)); });
+      substitute(
+          [&](int v) { return v == a ? Index::var(m, extent(m)) : Index::var(v, extent(v)); });
     }
   }
   return kernel;

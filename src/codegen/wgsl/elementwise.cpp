@@ -19,6 +19,7 @@ void emit_elementwise(Module& module) {
   }
   Body body(module, out);
   body.unravel("point", 0, kernel.outer_count);
+  body.alias(body.linear(0, kernel.outer_count), "point");
   // All loads before all stores: a store may be to what another expression reads.
   std::vector<ExprId> needed;
   for (const Store& s : kernel.stores) {

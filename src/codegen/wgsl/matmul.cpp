@@ -3,9 +3,10 @@
 // thread accumulates TM x TN elements in registers. The rest of the kernel, the epilogue, is a
 // function that is called for each element.
 //
-// Tiles lie in workgroup memory as quads, four elements along m or n at one k, so that a thread reads
-// its operands as vectors; a thread writes whole quads, because two threads may not write parts of
-// one vector. Any strides will do: quads are dealt to threads along the axis that is contiguous.
+// Tiles lie in workgroup memory as quads, four elements along m or n at one k, so that a thread
+// reads its operands as vectors; a thread writes whole quads, because two threads may not write
+// parts of one vector. Any strides will do: quads are dealt to threads along the axis that is
+// contiguous.
 #include <algorithm>
 #include <optional>
 
@@ -17,7 +18,7 @@ namespace tensorgrad::wgsl {
 namespace {
 
 struct Tile {
-  std::int64_t m, n, k;  // BM, BN, BK
+  std::int64_t m, n, k;        // BM, BN, BK
   std::int64_t rows, columns;  // TM, TN: of a thread; multiples of 4
   std::int64_t threads() const { return (m / rows) * (n / columns); }
 };
@@ -26,17 +27,21 @@ struct Tile {
 struct Operand {
   const char* name;
   const Expr* load;
-  int along;             // the variable that is not k: m or n
-  std::int64_t size;     // BM or BN
-  bool k_contiguous;     // k steps by 1 through memory
+  int along;          // the variable that is not k: m or n
+  std::int64_t size;  // BM or BN
+  bool k_contiguous;  // k steps by 1 through memory
   /// Quads in a row of the tile. One more than needed, where threads write down a column: then they
   /// do not all meet in one bank.
   std::int64_t row() const { return size / 4 + (k_contiguous ? 1 : 0); }
 };
 
+/// ` + 3u`, or nothing.
+std::string plus(std::int64_t value) { return value == 0 ? "" : " + " + unsigned_text(value); }
+
 class MatMulPrinter {
  public:
-  explicit MatMulPrinter(Module& module) : module_(module), kernel_(module.kernel), out_(module.main) {}
+  explicit MatMulPrinter(Module& module)
+      : module_(module), kernel_(module.kernel), out_(module.main) {}
 
   bool print() {
     if (!fits()) return false;
@@ -45,8 +50,10 @@ class MatMulPrinter {
     const std::optional<Tile> tile = choose();
     if (!tile) return false;
     tile_ = *tile;
-    lhs_ = {"lhs", &expr(kernel_.matmul->lhs), m_, tile_.m, expr(kernel_.matmul->lhs).index.stride(k_) == 1};
-    rhs_ = {"rhs", &expr(kernel_.matmul->rhs), n_, tile_.n, expr(kernel_.matmul->rhs).index.stride(k_) == 1};
+    lhs_ = {"lhs", &expr(kernel_.matmul->lhs), m_, tile_.m,
+            expr(kernel_.matmul->lhs).index.stride(k_) == 1};
+    rhs_ = {"rhs", &expr(kernel_.matmul->rhs), n_, tile_.n,
+            expr(kernel_.matmul->rhs).index.stride(k_) == 1};
     print_load(lhs_);
     print_load(rhs_);
     print_finish();
@@ -65,7 +72,8 @@ class MatMulPrinter {
     const MatMulHint& hint = *kernel_.matmul;
     const auto plain = [&](ExprId id) {
       const Expr& e = expr(id);
-      return e.kind == Expr::Kind::Load && e.guards.empty() && e.index.is_affine() && e.dtype == DType::F32;
+      return e.kind == Expr::Kind::Load && e.guards.empty() && e.index.is_affine() &&
+             e.dtype == DType::F32;
     };
     if (!plain(hint.lhs) || !plain(hint.rhs) || expr(hint.acc).args.size() != 1) return false;
     const ExprId product = expr(hint.acc).args[0];
@@ -73,17 +81,21 @@ class MatMulPrinter {
       const bool own = id == hint.lhs || id == hint.rhs || id == product || id == hint.acc;
       if (!own && (expr(id).inner || expr(id).kind == Expr::Kind::Reduce)) return false;
     }
-    return std::none_of(kernel_.stores.begin(), kernel_.stores.end(), [](const Store& s) { return s.inner; });
+    return std::none_of(kernel_.stores.begin(), kernel_.stores.end(),
+                        [](const Store& s) { return s.inner; });
   }
 
-  /// The largest tile that leaves the device enough workgroups; nothing where a plain row does better.
+  /// The largest tile that leaves the device enough workgroups; nothing where a plain row does
+  /// better.
   std::optional<Tile> choose() const {
     const std::int64_t m = extent(m_), n = extent(n_), k = extent(k_);
-    if (m < 8 || n < 8 || k < 8) return std::nullopt;
-    const auto workgroups = [&](const Tile& t) { return batch_ * ((m + t.m - 1) / t.m) * ((n + t.n - 1) / t.n); };
+    if (m < 8 || n < 8 || k < 8 || m * n * k < (1 << 15)) return std::nullopt;
+    const auto workgroups = [&](const Tile& t) {
+      return batch_ * ((m + t.m - 1) / t.m) * ((n + t.n - 1) / t.n);
+    };
     const auto allowed = [&](const Tile& t) {
       return t.threads() <= module_.limits.invocations &&
-             static_cast<std::int64_t>(module_.limits.workgroup_bytes) >= (t.m + t.n + 8) * t.k * 4;
+             (t.m + t.n + 8) * t.k * 4 <= static_cast<std::int64_t>(module_.limits.workgroup_bytes);
     };
     constexpr Tile kLarge{128, 128, 16, 8, 8};
     if (m >= 128 && n >= 128 && workgroups(kLarge) >= 256 && allowed(kLarge)) return kLarge;
@@ -119,10 +131,12 @@ class MatMulPrinter {
     Writer& f = module_.functions;
     const std::string along = operand.along == m_ ? "m" : "n";
     if (!f.empty()) f.blank();
-    f.open("fn " + std::string(operand.name) + "(" + batch_parameters() + along + ": u32, k: u32) -> f32",
+    f.open("fn " + std::string(operand.name) + "(" + batch_parameters() + along +
+               ": u32, k: u32) -> f32",
            operand.load->node);
     std::vector<std::string> outside;
-    if (ragged(operand.along, operand.size)) outside.push_back(along + " >= " + unsigned_text(extent(operand.along)));
+    if (ragged(operand.along, operand.size))
+      outside.push_back(along + " >= " + unsigned_text(extent(operand.along)));
     if (ragged(k_, tile_.k)) outside.push_back("k >= " + unsigned_text(extent(k_)));
     if (!outside.empty()) {
       f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
@@ -132,7 +146,8 @@ class MatMulPrinter {
     Body body(module_, f);
     body.set_var(operand.along, along);
     body.set_var(k_, "k");
-    f.line("return " + body.element(operand.load->binding, operand.load->index) + ";", operand.load->node);
+    f.line("return " + body.element(operand.load->binding, operand.load->index) + ";",
+           operand.load->node);
     f.close();
   }
 
@@ -171,12 +186,20 @@ class MatMulPrinter {
     const std::int64_t n_tiles = (extent(n_) + tile_.n - 1) / tile_.n;
     module_.share("lhs_tile", "vec4<f32>", tile_.k * lhs_.row(), 16);
     module_.share("rhs_tile", "vec4<f32>", tile_.k * rhs_.row(), 16);
-    module_.workgroups(batch_ * m_tiles * n_tiles, static_cast<std::uint32_t>(tile_.threads()), "tile");
-    const std::string m_tile = m_tiles == 1 ? "" : "tile / " + unsigned_text(n_tiles) +
-                                                       (batch_ == 1 ? "" : " % " + unsigned_text(m_tiles));
-    out_.line("let m0 = " + (m_tile.empty() ? "0u" : "(" + m_tile + ") * " + unsigned_text(tile_.m)) + ";");
+    module_.workgroups(batch_ * m_tiles * n_tiles, static_cast<std::uint32_t>(tile_.threads()),
+                       "tile");
+    std::string m_tile;  // empty: there is one
+    if (m_tiles > 1) {
+      m_tile = "tile" + (n_tiles == 1 ? "" : " / " + unsigned_text(n_tiles));
+      if (batch_ > 1) m_tile += " % " + unsigned_text(m_tiles);
+    }
+    out_.line("let m0 = " +
+              (m_tile.empty() ? "0u" : "(" + m_tile + ") * " + unsigned_text(tile_.m)) + ";");
     out_.line("let n0 = " +
-              (n_tiles == 1 ? "0u" : "(tile % " + unsigned_text(n_tiles) + ") * " + unsigned_text(tile_.n)) + ";");
+              (n_tiles == 1
+                   ? "0u"
+                   : "(tile % " + unsigned_text(n_tiles) + ") * " + unsigned_text(tile_.n)) +
+              ";");
     if (batch_ > 1) {
       out_.line("let batch = tile / " + unsigned_text(m_tiles * n_tiles) + ";");
       Body(module_, out_).unravel("batch", 0, m_);
@@ -185,7 +208,9 @@ class MatMulPrinter {
     out_.line("let x = local % " + unsigned_text(across) + ";");
     out_.line("let y = local / " + unsigned_text(across) + ";");
     for_rows([&](std::int64_t row) {
-      for_quads(tile_.columns, [&](std::int64_t quad) { out_.line("var " + acc(row, quad) + ": vec4<f32>;", node); });
+      for_quads(tile_.columns, [&](std::int64_t quad) {
+        out_.line("var " + acc(row, quad) + ": vec4<f32>;", node);
+      });
     });
     const std::int64_t steps = (extent(k_) + tile_.k - 1) / tile_.k;
     out_.open("for (var step = 0u; step < " + unsigned_text(steps) + "; step++)", node);
@@ -201,8 +226,8 @@ class MatMulPrinter {
         for (int c = 0; c < 4; ++c) {
           const std::string m = "m0 + " + place("y", tile_.m, tile_.rows, row / 4, row % 4);
           const std::string n = "n0 + " + place("x", tile_.n, tile_.columns, quad, c);
-          out_.line("finish(" + batch_arguments() + m + ", " + n + ", " + acc(row, quad) + "[" + std::to_string(c) +
-                    "]);");
+          out_.line("finish(" + batch_arguments() + m + ", " + n + ", " + acc(row, quad) + "[" +
+                    std::to_string(c) + "]);");
         }
       });
     });
@@ -221,38 +246,43 @@ class MatMulPrinter {
     return "acc" + std::to_string(row) + "_" + std::to_string(quad);
   }
 
-  /// Where element c of a thread's quad lies along its axis. A thread's quads are a part of the tile
-  /// apart, so that neighbouring threads read neighbouring quads.
-  static std::string place(const std::string& thread, std::int64_t tile, std::int64_t own, std::int64_t quad,
-                           std::int64_t c) {
-    const std::int64_t offset = quad * (tile / (own / 4)) + c;
-    return "4u * " + thread + (offset == 0 ? "" : " + " + unsigned_text(offset));
+  /// Where element c of a thread's quad lies along its axis. A thread's quads are a part of the
+  /// tile apart, so that neighbouring threads read neighbouring quads.
+  static std::string place(const std::string& thread, std::int64_t tile, std::int64_t own,
+                           std::int64_t quad, std::int64_t c) {
+    return "4u * " + thread + plus(quad * (tile / (own / 4)) + c);
   }
 
   /// Brings this step's part of an operand to its tile, a few quads a thread.
   void print_fill(const Operand& operand, const std::string& start) {
-    const std::int64_t across = operand.size / 4, quads = across * tile_.k, threads = tile_.threads();
+    const std::int64_t across = operand.size / 4, quads = across * tile_.k,
+                       threads = tile_.threads();
     const std::string tile = std::string(operand.name) + "_tile";
-    for (std::int64_t first = 0; first < quads; first += threads) {
-      out_.open(quads - first < threads ? "if (local < " + unsigned_text(quads - first) + ")" : "");
-      out_.line("let q = local" + (first == 0 ? "" : " + " + unsigned_text(first)) + ";");
-      if (operand.k_contiguous) {
-        out_.line("let k = q % " + unsigned_text(tile_.k) + ";");
-        out_.line("let quad = q / " + unsigned_text(tile_.k) + ";");
-      } else {
-        out_.line("let quad = q % " + unsigned_text(across) + ";");
-        out_.line("let k = q / " + unsigned_text(across) + ";");
-      }
-      out_.line("let at = " + start + " + 4u * quad;");
-      std::string values;
-      for (int c = 0; c < 4; ++c) {
-        values += (c ? ", " : "") + std::string(operand.name) + "(" + batch_arguments() + "at" +
-                  (c ? " + " + unsigned_text(c) : "") + ", k0 + k)";
-      }
-      out_.line(tile + "[k * " + unsigned_text(operand.row()) + " + quad] = vec4<f32>(" + values + ");",
-                operand.load->node);
-      out_.close();
+    const std::int64_t rounds = (quads + threads - 1) / threads;
+    if (rounds > 1) {
+      out_.open("for (var round = 0u; round < " + unsigned_text(rounds) + "; round++)");
+      out_.line("let q = local + round * " + unsigned_text(threads) + ";");
+    } else {
+      out_.open(quads < threads ? "if (local < " + unsigned_text(quads) + ")" : "");
+      out_.line("let q = local;");
     }
+    if (operand.k_contiguous) {
+      out_.line("let k = q % " + unsigned_text(tile_.k) + ";");
+      out_.line("let quad = q / " + unsigned_text(tile_.k) + ";");
+    } else {
+      out_.line("let quad = q % " + unsigned_text(across) + ";");
+      out_.line("let k = q / " + unsigned_text(across) + ";");
+    }
+    out_.line("let at = " + start + " + 4u * quad;");
+    std::string values;
+    for (int c = 0; c < 4; ++c) {
+      values += (c ? ", " : "") + std::string(operand.name) + "(" + batch_arguments() + "at" +
+                plus(c) + ", k0 + k)";
+    }
+    out_.line(
+        tile + "[k * " + unsigned_text(operand.row()) + " + quad] = vec4<f32>(" + values + ");",
+        operand.load->node);
+    out_.close();
   }
 
   void print_multiply(NodeId node) {
@@ -264,18 +294,21 @@ class MatMulPrinter {
     for (std::int64_t k = 0; k < kUnroll; ++k) {
       const std::string suffix = std::to_string(k) + "_";
       for_quads(tile_.rows, [&](std::int64_t quad) {
-        out_.line("let a" + suffix + std::to_string(quad) + " = lhs_tile[lhs_at + " +
-                      unsigned_text(k * lhs_.row() + quad * (tile_.m / tile_.rows)) + "];", node);
+        out_.line("let a" + suffix + std::to_string(quad) + " = lhs_tile[lhs_at" +
+                      plus(k * lhs_.row() + quad * (tile_.m / tile_.rows)) + "];",
+                  node);
       });
       for_quads(tile_.columns, [&](std::int64_t quad) {
-        out_.line("let b" + suffix + std::to_string(quad) + " = rhs_tile[rhs_at + " +
-                      unsigned_text(k * rhs_.row() + quad * (tile_.n / tile_.columns)) + "];", node);
+        out_.line("let b" + suffix + std::to_string(quad) + " = rhs_tile[rhs_at" +
+                      plus(k * rhs_.row() + quad * (tile_.n / tile_.columns)) + "];",
+                  node);
       });
       for_rows([&](std::int64_t row) {
         for_quads(tile_.columns, [&](std::int64_t quad) {
           out_.line(acc(row, quad) + " = fma(vec4<f32>(a" + suffix + std::to_string(row / 4) + "[" +
-                        std::to_string(row % 4) + "]), b" + suffix + std::to_string(quad) + ", " + acc(row, quad) +
-                        ");", node);
+                        std::to_string(row % 4) + "]), b" + suffix + std::to_string(quad) + ", " +
+                        acc(row, quad) + ");",
+                    node);
         });
       });
     }

@@ -11,9 +11,12 @@ namespace {
 
 const char* stored_type(DType dtype) {
   switch (dtype) {
-    case DType::F32: return "f32";
-    case DType::I32: return "i32";
-    case DType::Bool: return "u32";
+    case DType::F32:
+      return "f32";
+    case DType::I32:
+      return "i32";
+    case DType::Bool:
+      return "u32";
   }
   return "?";
 }
@@ -41,7 +44,8 @@ Module::Module(const Kernel& k, const WgslLimits& l) : kernel(k), limits(l) {
   std::vector<WgslBinding>& joined = result_.bindings;
   std::vector<std::size_t> part_of;
   for (const Binding& b : kernel.bindings) {
-    if (b.elements > std::int64_t{1} << 31) fail("binds " + std::to_string(b.elements) + " elements, more than 2^31");
+    if (b.elements > std::int64_t{1} << 31)
+      fail("binds " + std::to_string(b.elements) + " elements, more than 2^31");
     part_of.push_back(joined.size());
     joined.push_back({b.buffer, b.offset, b.elements, b.dtype, b.written});
   }
@@ -59,11 +63,13 @@ Module::Module(const Kernel& k, const WgslLimits& l) : kernel(k), limits(l) {
   }
   // One buffer may not be bound read-only and writable, even where the ranges are apart.
   for (WgslBinding& a : joined) {
-    a.writable = std::any_of(joined.begin(), joined.end(),
-                             [&](const WgslBinding& b) { return b.buffer == a.buffer && b.writable; });
+    a.writable = std::any_of(joined.begin(), joined.end(), [&](const WgslBinding& b) {
+      return b.buffer == a.buffer && b.writable;
+    });
   }
   if (joined.size() > limits.bindings) {
-    fail("needs " + std::to_string(joined.size()) + " buffers; the device allows " + std::to_string(limits.bindings));
+    fail("needs " + std::to_string(joined.size()) + " buffers; the device allows " +
+         std::to_string(limits.bindings));
   }
   for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
     const WgslBinding& whole = joined[part_of[i]];
@@ -78,7 +84,8 @@ void Module::fail(const std::string& what) const {
 
 void Module::share(const std::string& name, const std::string& type, std::int64_t count,
                    std::uint32_t element_bytes) {
-  shared_.push_back("var<workgroup> " + name + ": array<" + type + ", " + std::to_string(count) + ">;");
+  shared_.push_back("var<workgroup> " + name + ": array<" + type + ", " + std::to_string(count) +
+                    ">;");
   result_.workgroup_bytes += static_cast<std::uint32_t>(count) * element_bytes;
 }
 
@@ -90,10 +97,13 @@ void Module::workgroups(std::int64_t groups, std::uint32_t size, const std::stri
   const std::int64_t rows = std::max<std::int64_t>(1, y * z);
   const std::int64_t x = (groups + rows - 1) / rows;
   result_.workgroup_size = size;
-  result_.grid = {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(std::max<std::int64_t>(1, y)),
+  result_.grid = {static_cast<std::uint32_t>(x),
+                  static_cast<std::uint32_t>(std::max<std::int64_t>(1, y)),
                   static_cast<std::uint32_t>(std::max<std::int64_t>(1, z))};
   std::string number = "group.x";
-  if (y > 1) number += " + " + unsigned_text(x) + " * " + (z > 1 ? "(group.y + " + unsigned_text(y) + " * group.z)" : "group.y");
+  if (y > 1)
+    number += " + " + unsigned_text(x) + " * " +
+              (z > 1 ? "(group.y + " + unsigned_text(y) + " * group.z)" : "group.y");
   main.line("let " + name + " = " + number + ";");
   if (x * rows > groups) {
     main.open("if (" + name + " >= " + unsigned_text(groups) + ")");
@@ -104,19 +114,20 @@ void Module::workgroups(std::int64_t groups, std::uint32_t size, const std::stri
 
 WgslKernel Module::finish() {
   if (result_.workgroup_bytes > limits.workgroup_bytes) {
-    fail("needs " + std::to_string(result_.workgroup_bytes) + " bytes of workgroup memory; the device allows " +
-         std::to_string(limits.workgroup_bytes));
+    fail("needs " + std::to_string(result_.workgroup_bytes) +
+         " bytes of workgroup memory; the device allows " + std::to_string(limits.workgroup_bytes));
   }
   if (result_.workgroup_size > limits.invocations) {
-    fail("needs workgroups of " + std::to_string(result_.workgroup_size) + " threads; the device allows " +
-         std::to_string(limits.invocations));
+    fail("needs workgroups of " + std::to_string(result_.workgroup_size) +
+         " threads; the device allows " + std::to_string(limits.invocations));
   }
   Writer all;
   all.line("// kernel " + kernel.name);
   for (std::size_t i = 0; i < result_.bindings.size(); ++i) {
     const WgslBinding& b = result_.bindings[i];
-    all.line("@group(0) @binding(" + std::to_string(i) + ") var<storage, " + (b.writable ? "read_write" : "read") +
-             "> " + (b.writable ? "out" : "in") + std::to_string(i) + ": array<" + stored_type(b.dtype) + ">;");
+    all.line("@group(0) @binding(" + std::to_string(i) + ") var<storage, " +
+             (b.writable ? "read_write" : "read") + "> " + (b.writable ? "out" : "in") +
+             std::to_string(i) + ": array<" + stored_type(b.dtype) + ">;");
   }
   if (!shared_.empty()) all.blank();
   for (const std::string& line : shared_) all.line(line);
@@ -125,7 +136,9 @@ WgslKernel Module::finish() {
   all.append(functions);
   all.blank();
   all.line("@compute @workgroup_size(" + std::to_string(result_.workgroup_size) + ")");
-  all.line("fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {");
+  all.line(
+      "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: "
+      "u32) {");
   all.append(main);
   all.line("}");
   result_.source = all.text();

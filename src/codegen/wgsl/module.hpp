@@ -30,7 +30,8 @@ class Module {
   const ArrayRef& array(int binding) const { return arrays_[static_cast<std::size_t>(binding)]; }
 
   /// Memory that the threads of a workgroup share.
-  void share(const std::string& name, const std::string& type, std::int64_t count, std::uint32_t element_bytes);
+  void share(const std::string& name, const std::string& type, std::int64_t count,
+             std::uint32_t element_bytes);
 
   /// Decides the grid and prints how `name` is the number of this workgroup, from 0 to groups - 1.
   void workgroups(std::int64_t groups, std::uint32_t size, const std::string& name);

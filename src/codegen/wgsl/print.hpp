@@ -17,16 +17,16 @@ namespace tensorgrad {
 
 /// What a device allows. The defaults are what every WebGPU device has.
 struct WgslLimits {
-  std::uint32_t invocations = 256;         ///< threads in a workgroup
-  std::uint32_t workgroup_bytes = 16384;   ///< memory that a workgroup shares
-  std::uint32_t workgroups = 65535;        ///< in a dimension of the grid
-  std::uint32_t bindings = 8;              ///< storage buffers
+  std::uint32_t invocations = 256;        ///< threads in a workgroup
+  std::uint32_t workgroup_bytes = 16384;  ///< memory that a workgroup shares
+  std::uint32_t workgroups = 65535;       ///< in a dimension of the grid
+  std::uint32_t bindings = 8;             ///< storage buffers
 };
 
 /// A storage buffer of a printed kernel, `@group(0) @binding(i)`: part of a plan's buffer.
 struct WgslBinding {
   int buffer = -1;
-  std::int64_t offset = 0;    ///< elements
+  std::int64_t offset = 0;  ///< elements
   std::int64_t elements = 0;
   DType dtype = DType::F32;
   bool writable = false;
@@ -38,8 +38,8 @@ struct WgslKernel {
   std::string name;
   std::string source;
   std::string entry = "main";
-  std::uint32_t workgroup_size = 1;              ///< threads, in one dimension
-  std::array<std::uint32_t, 3> grid{1, 1, 1};    ///< workgroups
+  std::uint32_t workgroup_size = 1;            ///< threads, in one dimension
+  std::array<std::uint32_t, 3> grid{1, 1, 1};  ///< workgroups
   std::uint32_t workgroup_bytes = 0;
   std::vector<WgslBinding> bindings;
   std::vector<NodeId> line_nodes;  ///< by line of the source: the graph node it computes, or -1

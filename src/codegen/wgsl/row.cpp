@@ -27,7 +27,8 @@ struct Teams {
 };
 
 std::int64_t floor_power(std::int64_t n) {
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
 int last_var(const Kernel& kernel, int first, int end) {
@@ -80,7 +81,8 @@ Teams choose_teams(const Module& module) {
   } else {
     // At least 16 rows side by side, if there are as many.
     const std::int64_t side = std::min(most, std::max<std::int64_t>(16, most / 16));
-    const auto rows_here = std::min(side, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows))));
+    const auto rows_here =
+        std::min(side, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows))));
     teams.threads = std::min(most / rows_here, floor_power(length));
     while (teams.threads > 1 && rows * teams.threads > kManyThreads) teams.threads /= 2;
     if (length <= 8) teams.threads = 1;
@@ -94,8 +96,10 @@ Teams choose_teams(const Module& module) {
 std::string start_of(ReduceKind kind, DType dtype, std::set<std::string>& prelude) {
   const bool is_float = dtype == DType::F32;
   switch (kind) {
-    case ReduceKind::Sum: return is_float ? "0.0" : "0";
-    case ReduceKind::Prod: return is_float ? "1.0" : "1";
+    case ReduceKind::Sum:
+      return is_float ? "0.0" : "0";
+    case ReduceKind::Prod:
+      return is_float ? "1.0" : "1";
     case ReduceKind::Max:
       if (!is_float) return "i32(-2147483648)";
       prelude.insert("tg_inf");
@@ -105,7 +109,8 @@ std::string start_of(ReduceKind kind, DType dtype, std::set<std::string>& prelud
       prelude.insert("tg_inf");
       return "tg_inf()";
     case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin: return is_float ? "0.0" : "0";
+    case ReduceKind::ArgMin:
+      return is_float ? "0.0" : "0";
   }
   return "?";
 }
@@ -118,12 +123,17 @@ std::string joined(ReduceKind kind, DType dtype, const std::string& a, const std
     return function + "(" + a + ", " + b + ")";
   };
   switch (kind) {
-    case ReduceKind::Sum: return a + " + " + b;
-    case ReduceKind::Prod: return a + " * " + b;
-    case ReduceKind::Max: return call("max");
-    case ReduceKind::Min: return call("min");
+    case ReduceKind::Sum:
+      return a + " + " + b;
+    case ReduceKind::Prod:
+      return a + " * " + b;
+    case ReduceKind::Max:
+      return call("max");
+    case ReduceKind::Min:
+      return call("min");
     case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin: break;
+    case ReduceKind::ArgMin:
+      break;
   }
   throw InternalError("wgsl: positions are joined in pairs");
 }
@@ -141,7 +151,10 @@ std::string first_function(ReduceKind kind, DType dtype, std::set<std::string>& 
 class RowPrinter {
  public:
   explicit RowPrinter(Module& module)
-      : module_(module), kernel_(module.kernel), out_(module.main), body_(module, module.main),
+      : module_(module),
+        kernel_(module.kernel),
+        out_(module.main),
+        body_(module, module.main),
         teams_(choose_teams(module)) {}
 
   void print() {
@@ -175,7 +188,8 @@ class RowPrinter {
       for (ExprId used : uses(kernel_.exprs[id])) needed_[static_cast<std::size_t>(used)] = true;
     }
     for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
-      if (needed_[id] && kernel_.exprs[id].kind == Expr::Kind::Reduce) passes_ = std::max(passes_, rank_[id]);
+      if (needed_[id] && kernel_.exprs[id].kind == Expr::Kind::Reduce)
+        passes_ = std::max(passes_, rank_[id]);
     }
     for (const Store& s : kernel_.stores) {
       if (s.inner) passes_ = std::max(passes_, store_rank(s) + 1);
@@ -194,7 +208,8 @@ class RowPrinter {
   int store_pass(const Store& s) const {
     const int buffer = kernel_.bindings[static_cast<std::size_t>(s.binding)].buffer;
     const bool read = std::any_of(kernel_.exprs.begin(), kernel_.exprs.end(), [&](const Expr& e) {
-      return e.kind == Expr::Kind::Load && kernel_.bindings[static_cast<std::size_t>(e.binding)].buffer == buffer;
+      return e.kind == Expr::Kind::Load &&
+             kernel_.bindings[static_cast<std::size_t>(e.binding)].buffer == buffer;
     });
     return read ? passes_ - 1 : store_rank(s);
   }
@@ -207,12 +222,14 @@ class RowPrinter {
     std::string row = "block";
     if (p > 1) {
       std::string in_block = "local";
-      if (t > 1) in_block += (teams_.along_row ? " / " + unsigned_text(t) : " % " + unsigned_text(p));
+      if (t > 1)
+        in_block += (teams_.along_row ? " / " + unsigned_text(t) : " % " + unsigned_text(p));
       row = "block * " + unsigned_text(p) + " + " + in_block;
     }
     if (t > 1) {
-      const std::string lane =
-          p == 1 ? "local" : teams_.along_row ? "local % " + unsigned_text(t) : "local / " + unsigned_text(p);
+      const std::string lane = p == 1             ? "local"
+                               : teams_.along_row ? "local % " + unsigned_text(t)
+                                                  : "local / " + unsigned_text(p);
       out_.line("let lane = " + lane + ";");
     }
     ragged_ = rows % p != 0;
@@ -229,6 +246,7 @@ class RowPrinter {
       }
     }
     body_.unravel("row", 0, kernel_.outer_count);
+    body_.alias(body_.linear(0, kernel_.outer_count), "row");
   }
 
   bool guards_stores() const { return ragged_ && teams_.threads > 1; }
@@ -286,12 +304,13 @@ class RowPrinter {
         const std::int64_t extent = kernel_.vars[static_cast<std::size_t>(v)].extent;
         if (extent == 1) continue;
         const std::string name = "i" + std::to_string(v);
-        out_.open("for (var " + name + " = 0u; " + name + " < " + unsigned_text(extent) + "; " + name + "++)");
+        out_.open("for (var " + name + " = 0u; " + name + " < " + unsigned_text(extent) + "; " +
+                  name + "++)");
         body_.set_var(v, name);
         ++scopes;
       }
       if (scopes == 0) out_.open(""), ++scopes;
-      set_position();
+      position_ = body_.index(body_.linear(kernel_.outer_count, end));
       return scopes;
     }
     const std::int64_t steps = (length + t - 1) / t;
@@ -312,16 +331,9 @@ class RowPrinter {
     return scopes;
   }
 
-  /// The position in the row, from the loops over its variables.
-  void set_position() {
-    Index linear;
-    for (auto v = static_cast<std::size_t>(kernel_.outer_count); v < kernel_.vars.size(); ++v) {
-      linear = linear * kernel_.vars[v].extent + Index::var(static_cast<int>(v), kernel_.vars[v].extent);
-    }
-    position_ = body_.index(linear);
+  std::string part(ExprId id) const {
+    return name_of(kernel_, id) + (teams_.threads > 1 ? "_part" : "");
   }
-
-  std::string part(ExprId id) const { return name_of(kernel_, id) + (teams_.threads > 1 ? "_part" : ""); }
 
   void start(ExprId id) {
     const Expr& e = expr(id);
@@ -330,7 +342,8 @@ class RowPrinter {
       out_.line("var " + part(id) + "_best: " + type + ";", e.node);
       out_.line("var " + part(id) + "_at = 0xffffffffu;", e.node);
     } else {
-      out_.line("var " + part(id) + ": " + type + " = " + start_of(e.reduce, row_dtype(id), module_.prelude) + ";",
+      out_.line("var " + part(id) + ": " + type + " = " +
+                    start_of(e.reduce, row_dtype(id), module_.prelude) + ";",
                 e.node);
     }
   }
@@ -340,12 +353,15 @@ class RowPrinter {
     const std::string value = body_.value(e.args[0]), name = part(id);
     if (is_arg(e.reduce)) {
       const std::string first = first_function(e.reduce, row_dtype(id), module_.prelude);
-      out_.open("if (" + first + "(" + value + ", " + position_ + ", " + name + "_best, " + name + "_at))", e.node);
+      out_.open("if (" + first + "(" + value + ", " + position_ + ", " + name + "_best, " + name +
+                    "_at))",
+                e.node);
       out_.line(name + "_best = " + value + ";", e.node);
       out_.line(name + "_at = " + position_ + ";", e.node);
       out_.close();
     } else {
-      out_.line(name + " = " + joined(e.reduce, row_dtype(id), name, value, module_.prelude) + ";", e.node);
+      out_.line(name + " = " + joined(e.reduce, row_dtype(id), name, value, module_.prelude) + ";",
+                e.node);
     }
   }
 
@@ -353,12 +369,14 @@ class RowPrinter {
     const Expr& e = expr(id);
     const std::string name = name_of(kernel_, id);
     if (is_arg(e.reduce)) {
-      const std::string at = teams_.threads == 1 ? part(id) + "_at"
-                                                 : team_function(e.reduce, row_dtype(id)) + "(" + part(id) +
-                                                       "_best, " + part(id) + "_at, local, lane)";
+      const std::string at = teams_.threads == 1
+                                 ? part(id) + "_at"
+                                 : team_function(e.reduce, row_dtype(id)) + "(" + part(id) +
+                                       "_best, " + part(id) + "_at, local, lane)";
       out_.line("let " + name + " = i32(" + at + ");", e.node);
     } else if (teams_.threads > 1) {
-      out_.line("let " + name + " = " + team_function(e.reduce, row_dtype(id)) + "(" + part(id) + ", local, lane);",
+      out_.line("let " + name + " = " + team_function(e.reduce, row_dtype(id)) + "(" + part(id) +
+                    ", local, lane);",
                 e.node);
     }
     body_.name(id, name);
@@ -395,7 +413,8 @@ class RowPrinter {
     if (!f.empty()) f.blank();
     const std::int64_t stride = teams_.along_row ? 1 : teams_.rows;
     const std::string values = "team_" + type;
-    f.line(is_arg(kind) ? "// The position of the first among a team's best values." : "// Joins the parts of a team.");
+    f.line(is_arg(kind) ? "// The position of the first among a team's best values."
+                        : "// Joins the parts of a team.");
     if (is_arg(kind)) {
       f.open("fn " + name + "(best: " + type + ", at: u32, id: u32, lane: u32) -> u32");
     } else {
@@ -405,23 +424,25 @@ class RowPrinter {
     f.line(values + "[id] = " + (is_arg(kind) ? "best" : "part") + ";");
     if (is_arg(kind)) f.line("team_u32[id] = at;");
     f.line("workgroupBarrier();");
-    for (std::int64_t half = teams_.threads / 2; half > 0; half /= 2) {
-      const std::string other = "id + " + unsigned_text(half * stride);
-      f.open("if (lane < " + unsigned_text(half) + ")");
-      if (is_arg(kind)) {
-        const std::string first = first_function(kind, dtype, module_.prelude);
-        f.line("let other = " + other + ";");
-        f.open("if (" + first + "(" + values + "[other], team_u32[other], " + values + "[id], team_u32[id]))");
-        f.line(values + "[id] = " + values + "[other];");
-        f.line("team_u32[id] = team_u32[other];");
-        f.close();
-      } else {
-        f.line(values + "[id] = " +
-               joined(kind, dtype, values + "[id]", values + "[" + other + "]", module_.prelude) + ";");
-      }
+    const int levels = std::countr_zero(static_cast<std::uint64_t>(teams_.threads));
+    f.open("for (var level = 0u; level < " + unsigned_text(levels) + "; level++)");
+    f.line("let half = " + unsigned_text(teams_.threads / 2) + " >> level;");
+    f.open("if (lane < half)");
+    f.line("let other = id + half" + (stride == 1 ? "" : " * " + unsigned_text(stride)) + ";");
+    if (is_arg(kind)) {
+      const std::string first = first_function(kind, dtype, module_.prelude);
+      f.open("if (" + first + "(" + values + "[other], team_u32[other], " + values +
+             "[id], team_u32[id]))");
+      f.line(values + "[id] = " + values + "[other];");
+      f.line("team_u32[id] = team_u32[other];");
       f.close();
-      f.line("workgroupBarrier();");
+    } else {
+      f.line(values + "[id] = " +
+             joined(kind, dtype, values + "[id]", values + "[other]", module_.prelude) + ";");
     }
+    f.close();
+    f.line("workgroupBarrier();");
+    f.close();
     const std::string first = "id - lane" + (stride == 1 ? "" : " * " + unsigned_text(stride));
     f.line("return " + (is_arg(kind) ? "team_u32" : values) + "[" + first + "];");
     f.close();
@@ -430,12 +451,18 @@ class RowPrinter {
 
   static std::string name_of_kind(ReduceKind kind) {
     switch (kind) {
-      case ReduceKind::Sum: return "sum";
-      case ReduceKind::Prod: return "prod";
-      case ReduceKind::Max: return "max";
-      case ReduceKind::Min: return "min";
-      case ReduceKind::ArgMax: return "argmax";
-      case ReduceKind::ArgMin: return "argmin";
+      case ReduceKind::Sum:
+        return "sum";
+      case ReduceKind::Prod:
+        return "prod";
+      case ReduceKind::Max:
+        return "max";
+      case ReduceKind::Min:
+        return "min";
+      case ReduceKind::ArgMax:
+        return "argmax";
+      case ReduceKind::ArgMin:
+        return "argmin";
     }
     return "?";
   }

@@ -1,7 +1,8 @@
-// Adding rows at places that are data. A workgroup has one row of the output and a thread for each of
-// its columns. It looks through the indices together, W at a time, and notes which of them name its
-// row as bits in workgroup memory; the threads then add those rows of the source, in order, so that
-// the sum is the same in every run. Most rows are never named, and cost one look at the indices.
+// Adding rows at places that are data. A workgroup has one row of the output and a thread for each
+// of its columns. It looks through the indices together, W at a time, and notes which of them name
+// its row as bits in workgroup memory; the threads then add those rows of the source, in order, so
+// that the sum is the same in every run. Most rows are never named, and cost one look at the
+// indices.
 #include <algorithm>
 #include <bit>
 
@@ -50,31 +51,39 @@ class ScatterPrinter {
 
   /// Whether the sum is all that folds, and the indices are the same for every row and column.
   bool fits() const {
-    if (!kernel_.scatter || kernel_.vars.size() != static_cast<std::size_t>(kernel_.outer_count) + 1) return false;
-    if (expr(hint().sum).dtype != DType::F32 || expr(hint().indices).dtype != DType::I32) return false;
+    if (!kernel_.scatter ||
+        kernel_.vars.size() != static_cast<std::size_t>(kernel_.outer_count) + 1)
+      return false;
+    if (expr(hint().sum).dtype != DType::F32 || expr(hint().indices).dtype != DType::I32)
+      return false;
     for (ExprId id = 0; id < static_cast<ExprId>(kernel_.exprs.size()); ++id) {
       if (expr(id).kind == Expr::Kind::Reduce && id != hint().sum) return false;
     }
-    const std::vector<bool> of_indices = closure(hint().indices), of_source = closure(hint().source);
+    const std::vector<bool> of_indices = closure(hint().indices),
+                            of_source = closure(hint().source);
     for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
       const Expr& e = kernel_.exprs[id];
       if (of_source[id] && e.kind == Expr::Kind::Reduce) return false;
       if (!of_indices[id]) continue;
       for (int v = 0; v < kernel_.outer_count; ++v) {
         const auto varies = [&](const Guard& g) { return g.index.uses_var(v); };
-        if (e.index.uses_var(v) || std::any_of(e.guards.begin(), e.guards.end(), varies)) return false;
+        if (e.index.uses_var(v) || std::any_of(e.guards.begin(), e.guards.end(), varies))
+          return false;
       }
     }
-    return std::none_of(kernel_.stores.begin(), kernel_.stores.end(), [](const Store& s) { return s.inner; });
+    return std::none_of(kernel_.stores.begin(), kernel_.stores.end(),
+                        [](const Store& s) { return s.inner; });
   }
 
   void print_place() {
     const std::int64_t rows = extent(hint().row_var), chunks = (columns_ + size_ - 1) / size_;
     module_.share("hits", "atomic<u32>", size_ / 32, 4);
     module_.workgroups(rows * chunks, size_, "block");
-    out_.line("let row = " + std::string(chunks == 1 ? "block" : "block / " + unsigned_text(chunks)) + ";");
+    out_.line("let row = " +
+              std::string(chunks == 1 ? "block" : "block / " + unsigned_text(chunks)) + ";");
     std::string column = "local";
-    if (chunks > 1) column += " + " + unsigned_text(size_) + " * (block % " + unsigned_text(chunks) + ")";
+    if (chunks > 1)
+      column += " + " + unsigned_text(size_) + " * (block % " + unsigned_text(chunks) + ")";
     // All threads reach the barriers: those beyond the last column repeat it and store nothing.
     ragged_ = columns_ % size_ != 0;
     if (ragged_) {
@@ -102,7 +111,9 @@ class ScatterPrinter {
     const auto outside = body_.names();
     const std::string sum = name_of(kernel_, hint().sum), i = "i" + std::to_string(inner_var());
     out_.line("var " + sum + " = 0.0;", node);
-    out_.open("for (var step = 0u; step < " + unsigned_text((length + size_ - 1) / size_) + "; step++)", node);
+    out_.open(
+        "for (var step = 0u; step < " + unsigned_text((length + size_ - 1) / size_) + "; step++)",
+        node);
     out_.open("if (local < " + unsigned_text(words) + ")");
     out_.line("atomicStore(&hits[local], 0u);");
     out_.close();
@@ -124,7 +135,8 @@ class ScatterPrinter {
     out_.open("for (var word = 0u; word < " + unsigned_text(words) + "; word++)");
     out_.line("var bits = atomicLoad(&hits[word]);");
     out_.open("for (var left = countOneBits(bits); left > 0u; left--)");
-    out_.line("let " + i + " = step * " + unsigned_text(size_) + " + word * 32u + firstTrailingBit(bits);");
+    out_.line("let " + i + " = step * " + unsigned_text(size_) +
+              " + word * 32u + firstTrailingBit(bits);");
     out_.line("bits &= bits - 1u;");
     body_.compute({hint().source});
     out_.line(sum + " += " + body_.value(hint().source) + ";", node);

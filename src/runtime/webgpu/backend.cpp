@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "tensorgrad/error.hpp"
 
@@ -87,8 +88,8 @@ std::string explain(const std::string& message, const Plan& plan,
     std::string text = message;
     constexpr std::string_view kLine = "\n  at line ";
     if (const std::size_t at = message.find(kLine); at != std::string::npos) {
-      const auto line = static_cast<std::size_t>(
-          std::strtoull(message.c_str() + at + kLine.size(), nullptr, 10));
+      const auto line =
+          static_cast<std::size_t>(std::strtoull(message.c_str() + at + kLine.size(), nullptr, 10));
       const std::string node = node_text(plan, printed[i].node_at(line));
       if (!node.empty()) text += "\n  in " + node;
     }
@@ -106,8 +107,7 @@ WebGpuBackend::WebGpuBackend(Gpu gpu) : gpu_(std::move(gpu)) {
   limits_.invocations = std::min(limits.invocations_per_workgroup, limits.workgroup_size[0]);
   limits_.workgroup_bytes = limits.workgroup_storage_bytes;
   limits_.workgroups = limits.workgroups_per_dimension;
-  limits_.bindings =
-      std::min(limits.storage_buffers_per_stage, limits.bindings_per_bind_group);
+  limits_.bindings = std::min(limits.storage_buffers_per_stage, limits.bindings_per_bind_group);
 
   target_.name = "webgpu";
   target_.whole_buffers = true;
@@ -147,14 +147,15 @@ bool WebGpuBackend::is_lost() {
 // ---- buffers
 
 std::shared_ptr<DeviceBuffer> WebGpuBackend::create_buffer(const BufferSpec& spec) {
-  const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(4, (spec.bytes + 3) / 4 * 4));
+  const auto bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(4, (spec.bytes + 3) / 4 * 4));
   if (bytes > gpu_.limits().buffer_bytes) {
     throw DeviceError("webgpu: the buffer \"" + spec.name + "\" needs " + std::to_string(bytes) +
                       " bytes; \"" + gpu_.adapter().name + "\" allows " +
                       std::to_string(gpu_.limits().buffer_bytes) + ".");
   }
-  auto buffer = std::make_shared<WebGpuBuffer>(
-      gpu_.create_buffer(bytes, BufferKind::Storage, spec.name));
+  auto buffer =
+      std::make_shared<WebGpuBuffer>(gpu_.create_buffer(bytes, BufferKind::Storage, spec.name));
   const std::lock_guard lock(mutex_);
   ++counters_.buffers;
   counters_.buffer_bytes += spec.bytes;
@@ -252,7 +253,8 @@ struct WebGpuBackend::Reading {
 
 void WebGpuBackend::start_read(std::span<const ReadRange> ranges, ReadCallback callback) {
   const std::shared_ptr<const Commands> commands = std::exchange(held_, nullptr);
-  const std::span<const Dispatch> run = commands ? std::span(*commands) : std::span<const Dispatch>();
+  const std::span<const Dispatch> run =
+      commands ? std::span(*commands) : std::span<const Dispatch>();
   gpu_.submit(run, ranges, std::move(callback));
   counters_.dispatches += static_cast<std::int64_t>(run.size());
   ++counters_.submits;
@@ -298,7 +300,8 @@ void WebGpuBackend::read(const std::vector<ReadRequest>& requests, Completion do
       for (Piece& piece : pieces) {
         std::vector<std::uint64_t> sizes;
         for (const ReadRange& range : piece.ranges) sizes.push_back(range.bytes);
-        start_read(piece.ranges, [this, reading, finish, sizes, targets = piece.targets](const ReadResult& result) {
+        start_read(piece.ranges, [this, reading, finish, sizes,
+                                  targets = piece.targets](const ReadResult& result) {
           const std::lock_guard ready_lock(ready_mutex_);
           std::size_t at = 0;
           for (std::size_t i = 0; i < sizes.size() && result.ok(); ++i) {

@@ -1,7 +1,7 @@
 // The WebGPU backend: plans printed as WGSL and run through a Gpu.
 //
-// A run is held back until the next call, whichever it is: a read that follows it, as that of a loss
-// does, then goes into the same submit, which is what costs most on the host.
+// A run is held back until the next call, whichever it is: a read that follows it, as that of a
+// loss does, then goes into the same submit, which is what costs most on the host.
 #pragma once
 
 #include <atomic>
@@ -52,15 +52,15 @@ class WebGpuBackend final : public Backend {
   Target target_;
   WgslLimits limits_;
 
-  mutable std::mutex mutex_;                // orders calls; may be held while the Gpu is called
-  std::shared_ptr<const Commands> held_;    // a run that is not submitted yet
+  mutable std::mutex mutex_;              // orders calls; may be held while the Gpu is called
+  std::shared_ptr<const Commands> held_;  // a run that is not submitted yet
   DeviceCounters counters_;
 
   // Taken inside the Gpu's callbacks, so never held while the Gpu is called.
   std::mutex ready_mutex_;
   std::deque<std::unique_ptr<Reading>> ready_;
-  std::atomic<int> reading_ = 0;            // reads whose completion is still to be called
-  std::exception_ptr late_error_;           // reported while reads were under way
+  std::atomic<int> reading_ = 0;   // reads whose completion is still to be called
+  std::exception_ptr late_error_;  // reported while reads were under way
 };
 
 }  // namespace tensorgrad::webgpu

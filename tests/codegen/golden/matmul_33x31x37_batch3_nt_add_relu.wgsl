@@ -1,0 +1,121 @@
+// kernel matmul_33x31x37_batch3_nt_add_relu
+@group(0) @binding(0) var<storage, read> in0: array<f32>;
+@group(0) @binding(1) var<storage, read> in1: array<f32>;
+@group(0) @binding(2) var<storage, read> in2: array<f32>;
+@group(0) @binding(3) var<storage, read> in3: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out4: array<f32>;
+@group(0) @binding(5) var<storage, read_write> out5: array<f32>;
+
+var<workgroup> lhs_tile: array<vec4<f32>, 144>;
+var<workgroup> rhs_tile: array<vec4<f32>, 144>;
+
+// NaN stays NaN.
+fn tg_relu(x: f32) -> f32 {
+  return select(x, 0.0, x <= 0.0);
+}
+
+fn lhs(i0: u32, m: u32, k: u32) -> f32 {
+  if (m >= 33u || k >= 37u) {
+    return 0.0;
+  }
+  return in0[1221u * i0 + 37u * m + k];
+}
+
+fn rhs(i0: u32, n: u32, k: u32) -> f32 {
+  if (n >= 31u || k >= 37u) {
+    return 0.0;
+  }
+  return in1[1147u * i0 + 37u * n + k];
+}
+
+fn finish(i0: u32, m: u32, n: u32, acc: f32) {
+  if (m >= 33u || n >= 31u) {
+    return;
+  }
+  let load4 = in2[n];
+  let add5 = acc + load4;
+  let relu6 = tg_relu(add5);
+  let load7 = in3[1023u * i0 + 31u * m + n];
+  let add8 = relu6 + load7;
+  out4[1023u * i0 + 31u * m + n] = relu6;
+  out5[1023u * i0 + 31u * m + n] = add8;
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  let tile = group.x;
+  let m0 = (tile % 2u) * 32u;
+  let n0 = 0u;
+  let batch = tile / 2u;
+  let i0 = batch;
+  let x = local % 8u;
+  let y = local / 8u;
+  var acc0_0: vec4<f32>;
+  var acc1_0: vec4<f32>;
+  var acc2_0: vec4<f32>;
+  var acc3_0: vec4<f32>;
+  for (var step = 0u; step < 3u; step++) {
+    let k0 = step * 16u;
+    for (var round = 0u; round < 2u; round++) {
+      let q = local + round * 64u;
+      let k = q % 16u;
+      let quad = q / 16u;
+      let at = m0 + 4u * quad;
+      lhs_tile[k * 9u + quad] = vec4<f32>(lhs(i0, at, k0 + k), lhs(i0, at + 1u, k0 + k), lhs(i0, at + 2u, k0 + k), lhs(i0, at + 3u, k0 + k));
+    }
+    for (var round = 0u; round < 2u; round++) {
+      let q = local + round * 64u;
+      let k = q % 16u;
+      let quad = q / 16u;
+      let at = n0 + 4u * quad;
+      rhs_tile[k * 9u + quad] = vec4<f32>(rhs(i0, at, k0 + k), rhs(i0, at + 1u, k0 + k), rhs(i0, at + 2u, k0 + k), rhs(i0, at + 3u, k0 + k));
+    }
+    workgroupBarrier();
+    for (var slice = 0u; slice < 4u; slice++) {
+      let lhs_at = slice * 36u + y;
+      let rhs_at = slice * 36u + x;
+      let a0_0 = lhs_tile[lhs_at];
+      let b0_0 = rhs_tile[rhs_at];
+      acc0_0 = fma(vec4<f32>(a0_0[0]), b0_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a0_0[1]), b0_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a0_0[2]), b0_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a0_0[3]), b0_0, acc3_0);
+      let a1_0 = lhs_tile[lhs_at + 9u];
+      let b1_0 = rhs_tile[rhs_at + 9u];
+      acc0_0 = fma(vec4<f32>(a1_0[0]), b1_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a1_0[1]), b1_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a1_0[2]), b1_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a1_0[3]), b1_0, acc3_0);
+      let a2_0 = lhs_tile[lhs_at + 18u];
+      let b2_0 = rhs_tile[rhs_at + 18u];
+      acc0_0 = fma(vec4<f32>(a2_0[0]), b2_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a2_0[1]), b2_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a2_0[2]), b2_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a2_0[3]), b2_0, acc3_0);
+      let a3_0 = lhs_tile[lhs_at + 27u];
+      let b3_0 = rhs_tile[rhs_at + 27u];
+      acc0_0 = fma(vec4<f32>(a3_0[0]), b3_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a3_0[1]), b3_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a3_0[2]), b3_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a3_0[3]), b3_0, acc3_0);
+    }
+    workgroupBarrier();
+  }
+  finish(i0, m0 + 4u * y, n0 + 4u * x, acc0_0[0]);
+  finish(i0, m0 + 4u * y, n0 + 4u * x + 1u, acc0_0[1]);
+  finish(i0, m0 + 4u * y, n0 + 4u * x + 2u, acc0_0[2]);
+  finish(i0, m0 + 4u * y, n0 + 4u * x + 3u, acc0_0[3]);
+  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x, acc1_0[0]);
+  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x + 1u, acc1_0[1]);
+  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x + 2u, acc1_0[2]);
+  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x + 3u, acc1_0[3]);
+  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x, acc2_0[0]);
+  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x + 1u, acc2_0[1]);
+  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x + 2u, acc2_0[2]);
+  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x + 3u, acc2_0[3]);
+  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x, acc3_0[0]);
+  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x + 1u, acc3_0[1]);
+  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x + 2u, acc3_0[2]);
+  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x + 3u, acc3_0[3]);
+}
+// 6 x 1 x 1 workgroups of 64 threads, 4608 bytes shared

@@ -1,0 +1,72 @@
+// kernel softmax_70x3
+@group(0) @binding(0) var<storage, read> in0: array<f32>;
+@group(0) @binding(1) var<storage, read_write> out1: array<f32>;
+
+var<private> tg_inf_bits: u32 = 0x7f800000u;
+
+fn tg_inf() -> f32 {
+  return bitcast<f32>(tg_inf_bits);
+}
+
+fn tg_is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+// NaN if either is NaN.
+fn tg_max(a: f32, b: f32) -> f32 {
+  return select(b, a, a > b || tg_is_nan(a));
+}
+
+// expm1(r) and k.
+fn tg_expm1_parts(x: f32) -> vec2<f32> {
+  let k = round(x * 1.44269502);
+  let r = (x - k * 0.693359375) - k * -0.000212194442;
+  let p = 0.49999997 + r * (0.16666542 + r * (0.0416672044 + r * (0.00836664718 + r * 0.00138824969)));
+  return vec2<f32>(r + r * r * p, k);
+}
+
+// y 2^k for whole k from -126 to 128.
+fn tg_scale(y: f32, k: f32) -> f32 {
+  let power = bitcast<f32>((min(i32(k), 127) + 127) << 23u);
+  return select(y, y + y, k > 127.0) * power;
+}
+
+// 1 ulp; 0 below -87.3365.
+fn tg_exp(x: f32) -> f32 {
+  let parts = tg_expm1_parts(x);
+  let y = tg_scale(1.0 + parts.x, parts.y);
+  return select(select(y, 0.0, x < -87.3365), tg_inf(), x > 88.73);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  let block = group.x;
+  let row = block * 64u + local;
+  if (row >= 70u) {
+    return;
+  }
+  let i0 = row;
+  var max1: f32 = -tg_inf();
+  // pass 1 of 3
+  for (var i1 = 0u; i1 < 3u; i1++) {
+    let load0 = in0[3u * i0 + i1];
+    max1 = tg_max(max1, load0);
+  }
+  var sum4: f32 = 0.0;
+  // pass 2 of 3
+  for (var i1 = 0u; i1 < 3u; i1++) {
+    let load0 = in0[3u * i0 + i1];
+    let sub2 = load0 - max1;
+    let exp3 = tg_exp(sub2);
+    sum4 = sum4 + exp3;
+  }
+  // pass 3 of 3
+  for (var i1 = 0u; i1 < 3u; i1++) {
+    let load0 = in0[3u * i0 + i1];
+    let sub2 = load0 - max1;
+    let exp3 = tg_exp(sub2);
+    let div5 = exp3 / sum4;
+    out1[3u * i0 + i1] = div5;
+  }
+}
+// 2 x 1 x 1 workgroups of 64 threads, 0 bytes shared
