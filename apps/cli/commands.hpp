@@ -1,0 +1,13 @@
+// The commands, one file each. Each takes the words after its name and gives the exit status.
+#pragma once
+
+#include "options.hpp"
+
+namespace tensorgrad::cli {
+
+int run_train(const Arguments& args);
+int run_devices(const Arguments& args);
+int run_inspect(const Arguments& args);
+int run_version(const Arguments& args);
+
+}  // namespace tensorgrad::cli

@@ -1,0 +1,64 @@
+// The examples that the program can train and take apart. A new one is a file with three functions
+// and a line in examples.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "tensorgrad/tensorgrad.hpp"
+
+namespace tensorgrad::cli {
+
+/// What every `train` command takes. An example sets its own defaults.
+struct TrainOptions {
+  std::string device = "best";
+  std::int64_t steps = 0;
+  std::uint64_t seed = 1;
+  std::int64_t batch = 0;
+  double lr = 0;
+  std::string log;
+};
+
+/// Declares the options for `train EXAMPLE`, with the values in `train` as defaults.
+void add_train_options(Options& options, TrainOptions& train);
+
+struct Example {
+  std::string name;
+  std::string summary;  ///< a phrase for lists
+  int (*train)(const Arguments& args);
+  /// Every stage of its training step for a target. `batch` 0: the default.
+  CompiledIR (*compile)(const Target& target, std::int64_t batch);
+};
+
+const std::vector<Example>& examples();
+/// Throws UsageError that lists the examples.
+const Example& find_example(const std::string& name);
+/// The rows of help that list the examples.
+std::string list_examples();
+
+// One file each: sin.cpp, addition.cpp.
+int train_sin(const Arguments& args);
+CompiledIR compile_sin(const Target& target, std::int64_t batch);
+int train_addition(const Arguments& args);
+CompiledIR compile_addition(const Target& target, std::int64_t batch);
+
+/// The stages of `compile`, without a device's runtime.
+template <class Model, class Fn>
+CompiledIR compile_stages(const Model& model, Fn loss, const InputDecls& decls,
+                          const Optimizer& optimizer, const Target& target) {
+  const auto forward = [&]() -> Outputs {
+    Inputs inputs;
+    for (const auto& [name, decl] : decls) {
+      inputs.add(name, tensor_input(name, decl.shape, decl.dtype, {}));
+    }
+    Model traced = model;
+    materialize_params(traced);
+    return loss(static_cast<const Model&>(traced), inputs);
+  };
+  return compile_to_ir(forward, true, optimizer, target);
+}
+
+}  // namespace tensorgrad::cli

@@ -1,0 +1,268 @@
+// The program as somebody types it: help, mistakes, and what commands print.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/run_program.hpp"
+
+namespace tensorgrad::test {
+namespace {
+
+ProgramResult tensorgrad(const std::vector<std::string>& args) {
+  return run_program("tensorgrad", args);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+constexpr const char* kEscape = "\x1b";
+
+// ---- help and mistakes
+
+TEST(Cli, HelpListsTheCommands) {
+  const ProgramResult help = tensorgrad({"--help"});
+  EXPECT_EQ(help.status, 0) << help.err;
+  for (const char* command : {"train", "inspect", "devices", "conformance", "version"}) {
+    EXPECT_TRUE(contains(help.out, command)) << command;
+  }
+  EXPECT_EQ(help.err, "");
+}
+
+TEST(Cli, EveryCommandHasHelpWithExamplesOrOptions) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"train"},
+                                             {"train", "sin"},
+                                             {"train", "addition"},
+                                             {"inspect"},
+                                             {"devices"},
+                                             {"version"}}) {
+    std::string command = "tensorgrad";
+    for (const std::string& word : words) command += " " + word;
+    std::vector<std::string> args = words;
+    args.push_back("--help");
+    const ProgramResult help = tensorgrad(args);
+    EXPECT_EQ(help.status, 0) << command << help.err;
+    EXPECT_EQ(help.out.rfind("usage: " + command, 0), 0u) << help.out;
+    std::vector<std::string> asked = words;
+    asked.insert(asked.begin(), "help");
+    EXPECT_EQ(tensorgrad(asked).out, help.out) << command;
+  }
+}
+
+TEST(Cli, HelpOfAnExampleTeachesItsOptions) {
+  const std::string help = tensorgrad({"train", "addition", "--help"}).out;
+  for (const char* part : {"--device", "--steps", "--seed", "--batch", "--lr", "--log",
+                           "Examples:", "07+95=201", "(default "}) {
+    EXPECT_TRUE(contains(help, part)) << part;
+  }
+}
+
+TEST(Cli, WithoutACommandTheHelpGoesToStderr) {
+  const ProgramResult result = tensorgrad({});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(contains(result.err, "usage: tensorgrad COMMAND"));
+}
+
+struct Mistake {
+  std::vector<std::string> args;
+  std::string sentence;
+};
+
+TEST(Cli, MistakesGetASentenceAndStatus2) {
+  const std::vector<Mistake> mistakes = {
+      {{"trian"}, "There is no command \"trian\"; did you mean train? See `tensorgrad --help`."},
+      {{"fly"}, "There is no command \"fly\". See `tensorgrad --help`."},
+      {{"train"}, "`tensorgrad train` needs the name of an example:"},
+      {{"train", "sine"}, "There is no example named \"sine\"; did you mean sin?"},
+      {{"train", "weather"}, "There is no example named \"weather\"; there are: addition, sin."},
+      {{"train", "--steps", "3"}, "The name of an example comes before the options"},
+      {{"train", "sin", "--stepz", "3"},
+       "`tensorgrad train sin` has no option --stepz; did you mean --steps?"},
+      {{"train", "sin", "--steps"}, "--steps needs a value: --steps N."},
+      {{"train", "sin", "--steps", "0"}, "--steps takes a whole number, 1 or more, not \"0\"."},
+      {{"train", "sin", "--steps=many"}, "--steps takes a whole number, 1 or more, not \"many\"."},
+      {{"train", "sin", "--steps", "99999999999999999999"}, "--steps takes a whole number"},
+      {{"train", "sin", "--lr", "-1"}, "--lr takes a positive number, not \"-1\"."},
+      {{"train", "sin", "--lr", "nan"}, "--lr takes a positive number, not \"nan\"."},
+      {{"train", "sin", "--seed", "-1"}, "--seed takes a whole number, 0 or more, not \"-1\"."},
+      {{"train", "sin", "twice"},
+       "`tensorgrad train sin` does not know what to do with \"twice\"."},
+      {{"inspect"}, "`tensorgrad inspect` needs EXAMPLE"},
+      {{"inspect", "sin", "--dot=1"}, "--dot takes no value."},
+      {{"inspect", "sin", "--show", "graph,soul"},
+       "There is no section named \"soul\" to show; there are: traced, graph,"},
+      {{"devices", "all"}, "`tensorgrad devices` does not know what to do with \"all\"."},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const ProgramResult result = tensorgrad(mistake.args);
+    EXPECT_EQ(result.status, 2) << mistake.sentence;
+    EXPECT_EQ(result.out, "") << mistake.sentence;
+    EXPECT_EQ(result.err.rfind("tensorgrad: " + mistake.sentence, 0), 0u) << result.err;
+  }
+}
+
+TEST(Cli, ErrorsOfTheLibraryGetStatus1) {
+  const ProgramResult device = tensorgrad({"train", "sin", "--device", "abacus"});
+  EXPECT_EQ(device.status, 1);
+  EXPECT_EQ(device.err.rfind("tensorgrad: There is no device named \"abacus\".", 0), 0u)
+      << device.err;
+
+  const ProgramResult log =
+      tensorgrad({"train", "sin", "--device", "cpu", "--log", "/nonexistent/folder/log"});
+  EXPECT_EQ(log.status, 1);
+  EXPECT_TRUE(contains(log.err, "Cannot write the log /nonexistent/folder/log")) << log.err;
+}
+
+TEST(Cli, ALossThatIsNoNumberEndsTrainingWithItsStep) {
+  const ProgramResult result =
+      tensorgrad({"train", "sin", "--device", "cpu", "--lr", "1e30", "--steps", "20"});
+  EXPECT_EQ(result.status, 1) << result.out;
+  EXPECT_TRUE(contains(result.err, "The loss of step ")) << result.err;
+  EXPECT_TRUE(contains(result.err, "Try a smaller --lr.")) << result.err;
+}
+
+// ---- version and devices
+
+TEST(Cli, TheVersionIsTheProjects) {
+  const ProgramResult result = tensorgrad({"version"});
+  EXPECT_EQ(result.status, 0);
+  std::stringstream text(result.out);
+  std::string name, version;
+  text >> name >> version;
+  EXPECT_EQ(name, "tensorgrad");
+  std::stringstream project;
+  project << std::ifstream(TENSORGRAD_SOURCE_DIR "/CMakeLists.txt").rdbuf();
+  EXPECT_TRUE(contains(project.str(), "project(tensorgrad VERSION " + version + " ")) << version;
+  EXPECT_EQ(tensorgrad({"--version"}).out, result.out);
+}
+
+TEST(Cli, DevicesListsEachWithADescriptionOrAReason) {
+  setenv("TENSORGRAD_DEVICE", "cpu", 1);
+  const ProgramResult result = tensorgrad({"devices"});
+  unsetenv("TENSORGRAD_DEVICE");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "* cpu")) << result.out;
+  for (const char* name : {"  webgpu ", "  reference ", "  null "}) {
+    EXPECT_TRUE(contains(result.out, name)) << result.out;
+  }
+  EXPECT_FALSE(contains(result.out, kEscape));
+}
+
+// ---- inspect
+
+TEST(Cli, InspectShowsGraphKernelsBuffersAndMemory) {
+  const ProgramResult result = tensorgrad({"inspect", "sin", "--device", "cpu"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"== the graph after the passes", "f32[256, 64] = matmul(",
+                           "sin.cpp:", "== the kernels of a step", "adam", "== the buffers",
+                           "== the memory", "kernels a step"}) {
+    EXPECT_TRUE(contains(result.out, part)) << part << "\n" << result.out;
+  }
+  EXPECT_FALSE(contains(result.out, "== what each kernel computes"));
+}
+
+TEST(Cli, InspectShowsWhatIsAskedFor) {
+  const std::string kernels = tensorgrad({"inspect", "addition", "--device=cpu", "--batch", "8",
+                                          "--show", "kernels,memory"})
+                                  .out;
+  EXPECT_TRUE(contains(kernels, "matmul")) << kernels;
+  EXPECT_TRUE(contains(kernels, "== the memory")) << kernels;
+  EXPECT_FALSE(contains(kernels, "== the graph")) << kernels;
+
+  const std::string all = tensorgrad({"inspect", "sin", "--device", "cpu", "--show", "all"}).out;
+  EXPECT_TRUE(contains(all, "== what each kernel computes"));
+}
+
+TEST(Cli, InspectDrawsForGraphviz) {
+  const ProgramResult result = tensorgrad({"inspect", "sin", "--device", "cpu", "--dot"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("digraph", 0), 0u) << result.out;
+}
+
+// ---- train
+
+TEST(Cli, WithoutATerminalThereAreNoEscapeCodes) {
+  const ProgramResult result = tensorgrad({"train", "sin", "--steps", "50", "--device", "cpu"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_FALSE(contains(result.out, kEscape));
+  EXPECT_FALSE(contains(result.out, "\r"));
+  EXPECT_EQ(result.err, "");
+  for (const char* part : {"device  cpu: ", "4,353 parameters", "kernels a step",
+                           "step 5/50  loss ", "step 50/50  loss ", "trained 50 steps",
+                           "loss by step", "o prediction", "mean squared error on [-3, 3]: "}) {
+    EXPECT_TRUE(contains(result.out, part)) << part << "\n" << result.out;
+  }
+}
+
+TEST(Cli, OnATerminalTheLineIsRewritten) {
+  const ProgramResult result =
+      run_on_terminal("tensorgrad", {"train", "sin", "--steps", "200", "--device", "cpu"});
+  EXPECT_EQ(result.status, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "\r  1/200  ")) << result.out;
+  EXPECT_TRUE(contains(result.out, "200/200")) << result.out;
+  EXPECT_TRUE(contains(result.out, "\x1b[K")) << result.out;
+  EXPECT_TRUE(contains(result.out, "█")) << result.out;
+}
+
+TEST(Cli, ControlCEndsTrainingAndStillEvaluates) {
+  const ProgramResult result = run_on_terminal(
+      "tensorgrad", {"train", "sin", "--steps", "1000000000", "--device", "cpu"}, "steps/s");
+  EXPECT_EQ(result.status, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "interrupted")) << result.out;
+  EXPECT_TRUE(contains(result.out, "mean squared error on [-3, 3]: ")) << result.out;
+}
+
+TEST(Cli, SinLearnsTheSine) {
+  const ProgramResult result = tensorgrad({"train", "sin", "--device", "cpu"});
+  const std::string label = "mean squared error on [-3, 3]: ";
+  const std::size_t at = result.out.find(label);
+  ASSERT_NE(at, std::string::npos) << result.out << result.err;
+  EXPECT_LT(std::stod(result.out.substr(at + label.size())), 1e-3) << result.out;
+}
+
+TEST(Cli, EqualSeedsGiveEqualLogs) {
+  const ScratchFolder folder;
+  const auto log_of = [&](const std::string& name, const std::string& seed) {
+    const std::string path = folder / name;
+    const ProgramResult result = tensorgrad(
+        {"train", "sin", "--device", "cpu", "--steps", "5", "--seed", seed, "--log", path});
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::vector<std::string> steps;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      if (contains(line, "\"event\":\"step\"")) steps.push_back(line);
+    }
+    return steps;
+  };
+  const auto first = log_of("a", "7"), again = log_of("b", "7"), other = log_of("c", "8");
+  ASSERT_EQ(first.size(), 5u);
+  EXPECT_EQ(first, again);
+  EXPECT_NE(first, other);
+  EXPECT_EQ(first[0].rfind("{\"event\":\"step\",\"step\":1,\"loss\":0.", 0), 0u) << first[0];
+}
+
+TEST(Cli, AdditionTrainsAndIsAsked) {
+  const ScratchFolder folder;
+  for (const char* device : {"cpu", "reference"}) {
+    const std::string path = folder / device;
+    const ProgramResult result = tensorgrad({"train", "addition", "--device", device, "--steps",
+                                             "3", "--batch", "2", "--ask", "4", "--log", path});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    for (const char* part :
+         {"8,000 pairs to learn from, 2,000 held out", "7 + 95 = 102 is written 07+95=201",
+          "step 3/3", "worked examples", "held-out exact match: ", " of 4)"}) {
+      EXPECT_TRUE(contains(result.out, part)) << part << "\n" << result.out;
+    }
+    EXPECT_FALSE(contains(result.out, kEscape));
+    const std::string log = detail::read_file(path);
+    EXPECT_TRUE(contains(log, "{\"event\":\"start\",\"example\":\"addition\"")) << log;
+    EXPECT_TRUE(contains(log, "{\"event\":\"end\",\"steps\":3,")) << log;
+  }
+}
+
+}  // namespace
+}  // namespace tensorgrad::test
