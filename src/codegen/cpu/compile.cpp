@@ -516,7 +516,11 @@ class Compiler {
     });
   }
 
-  static bool same(const Affine& a, const Affine& b) { return a.base == b.base && a.moving == b.moving; }
+  bool same_address(const Address& a, const Address& b) const {
+    const Binding& x = kernel_.bindings[static_cast<std::size_t>(a.binding)];
+    const Binding& y = kernel_.bindings[static_cast<std::size_t>(b.binding)];
+    return x.buffer == y.buffer && x.offset + a.at.base == y.offset + b.at.base && a.at.moving == b.at.moving;
+  }
 
   const Address* address(const Section& s, int slot) const {
     for (const Address& a : s.addresses) {
@@ -539,8 +543,7 @@ class Compiler {
         if (!found) found = address(s, slot);
       }
       if (!found || !overlap(found->binding, target.binding)) continue;
-      const bool same_lanes = same_lanes_allowed && &in == &section_of(slot) && found->binding == target.binding &&
-                              same(found->at, target.at) &&
+      const bool same_lanes = same_lanes_allowed && &in == &section_of(slot) && same_address(*found, target) &&
                               tape_.slots[static_cast<std::size_t>(slot)].mask == i.mask;
       if (!same_lanes) return true;
     }
@@ -728,7 +731,7 @@ Tape compile_tape(const Kernel& kernel, const TapeOptions& options) {
   }
   LayoutOptions layout_options;
   layout_options.threads = options.threads;
-  layout_options.movable = options.movable;
+  layout_options.uses = options.uses;
   if (options.add_rows) {
     layout_options.sequence.assign(kernel.vars.size(), false);
     for (int v : options.add_rows->sequence) layout_options.sequence[static_cast<std::size_t>(v)] = true;

@@ -46,9 +46,10 @@ class Chooser {
 
  private:
   TapeDim& dim(int d) { return layout_.dims[static_cast<std::size_t>(d)]; }
-  bool flag(const std::vector<bool>& flags, int d) const {
-    return !flags.empty() && flags[static_cast<std::size_t>(d)];
+  bool in_sequence(int d) const {
+    return !options_.sequence.empty() && options_.sequence[static_cast<std::size_t>(d)];
   }
+  VarUse use(int d) const { return options_.uses.empty() ? VarUse::All : options_.uses[static_cast<std::size_t>(d)]; }
 
   // ---- the fastest dimension
 
@@ -66,7 +67,7 @@ class Chooser {
     int best = -1;
     double best_cost = std::numeric_limits<double>::infinity();
     for (int d = 0; d < static_cast<int>(layout_.dims.size()); ++d) {
-      if (flag(options_.sequence, d)) continue;
+      if (in_sequence(d) || use(d) == VarUse::Singles) continue;
       double cost = 0;
       for (const Expr& e : kernel_.exprs) {
         if (e.kind == Expr::Kind::Load) cost += access_cost(e.index, d);
@@ -143,8 +144,9 @@ class Chooser {
   }
 
   void elementwise(std::vector<int> outer) {
+    outer.erase(std::remove_if(outer.begin(), outer.end(), [&](int d) { return use(d) == VarUse::Singles; }),
+                outer.end());
     if (outer.empty()) return;
-    // Small kernels have one tile a task, large ones many.
     std::vector<int> fastest{outer.back()};
     layout_.n0 = fill(0, fastest, options_.lanes);
     outer.pop_back();
@@ -187,7 +189,7 @@ class Chooser {
   /// Rows of G0, added in the order of G1.
   void sequence(std::vector<int>& outer, int fast) {
     std::vector<int> rest, ordered;
-    for (int d : outer) (flag(options_.sequence, d) ? ordered : rest).push_back(d);
+    for (int d : outer) (in_sequence(d) ? ordered : rest).push_back(d);
     outer = rest;
     outer.insert(outer.end(), ordered.begin(), ordered.end());
     if (fast >= 0) {
@@ -207,7 +209,7 @@ class Chooser {
     for (const std::vector<int>* dims : {&outer, &inner}) {
       for (int d : *dims) {
         TapeDim& t = dim(d);
-        const bool movable = flag(options_.movable, d);
+        const bool movable = use(d) != VarUse::All;
         t.moving = movable || t.tile < t.extent;
         t.fixed_size = !movable && t.tile > 0 && t.extent % t.tile == 0;
         if (t.moving) (t.inner ? layout_.inner_loops : layout_.outer_loops).push_back(d);

@@ -12,7 +12,7 @@ struct LayoutOptions {
   std::int64_t lanes = 1024;       ///< of a tile, at most
   std::int64_t row_lanes = 4096;   ///< of a tile that holds a whole row
   int threads = 1;
-  std::vector<bool> movable;       ///< by variable
+  std::vector<VarUse> uses;        ///< by variable
   std::vector<bool> sequence;      ///< by variable: points to be taken in order, in one task (AddRows)
   bool no_registers = false;       ///< nothing of a tile's size is kept: reductions of plain loads
 };

@@ -174,9 +174,16 @@ struct Tape {
   std::string to_string() const;
 };
 
+/// How a variable's points will be asked for.
+enum class VarUse : std::uint8_t {
+  All,      ///< all of them
+  Ranges,   ///< ranges of them
+  Singles,  ///< one at a time
+};
+
 struct TapeOptions {
   int threads = 1;                ///< blocks should be enough for so many
-  std::vector<bool> movable;      ///< by variable: ranges of it will be run on their own
+  std::vector<VarUse> uses;       ///< by variable; empty: all points of all
   /// ScatterHint: store `index` of the kernel adds rows chosen by an i32 expression.
   struct AddRows {
     ExprId indices = -1, source = -1;

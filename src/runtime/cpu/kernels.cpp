@@ -28,51 +28,71 @@ std::vector<float*> binding_bases(const Kernel& kernel, const KernelContext& con
   return bases;
 }
 
+// ---- tapes
+
+TapeTasks::TapeTasks(Tape tape, std::vector<float*> bases, int threads, std::int64_t unit)
+    : tape_(std::move(tape), std::move(bases)) {
+  const Tape& t = tape_.tape();
+  for (const TapeDim& d : t.dims) {
+    if (!d.inner && d.extent == 0) return;
+  }
+  const std::int64_t units = t.outer_blocks / unit;
+  const auto wanted = std::clamp<std::int64_t>(static_cast<std::int64_t>(t.work / kLeastWork), 1, threads);
+  if (units < wanted && t.splits_inner && t.inner_steps >= 2 * wanted) {
+    parts_ = static_cast<int>(wanted);
+    return;
+  }
+  const std::int64_t tasks = std::min(wanted, units);
+  for (std::int64_t k = 0; k < tasks; ++k) {
+    tasks_.push_back(boxes_of_blocks(t, units * k / tasks * unit, units * (k + 1) / tasks * unit));
+  }
+}
+
+void TapeTasks::run(const Workers& workers, int binding, float* moved) const {
+  if (parts_ > 0) return run_parts(workers);
+  const auto task = [&](std::int64_t t, int worker) {
+    const std::vector<Box>& boxes = tasks_[static_cast<std::size_t>(t)];
+    const WorkerMemory& memory = workers.memory[static_cast<std::size_t>(worker)];
+    if (binding < 0) return tape_.run(memory, boxes.data(), boxes.size());
+    std::copy(tape_.bases().begin(), tape_.bases().end(), memory.bases);
+    memory.bases[binding] = moved;
+    tape_.run(memory, boxes.data(), boxes.size(), memory.bases);
+  };
+  if (tasks_.size() == 1) {
+    task(0, 0);
+  } else if (!tasks_.empty()) {
+    workers.pool->run(static_cast<std::int64_t>(tasks_.size()), task);
+  }
+}
+
+void TapeTasks::run_parts(const Workers& workers) const {
+  auto* partials = reinterpret_cast<float*>(workers.shared);
+  const std::int64_t steps = tape_.tape().inner_steps, lanes = tape_.partial_lanes();
+  workers.pool->run(parts_, [&](std::int64_t part, int worker) {
+    tape_.run_part(workers.memory[static_cast<std::size_t>(worker)], steps * part / parts_,
+                   steps * (part + 1) / parts_, partials + part * lanes);
+  });
+  tape_.finish(workers.memory[0], partials, parts_);
+}
+
+Needs TapeTasks::needs() const {
+  Needs n;
+  n.cover(tape_.tape(), tape_.bases().size());
+  n.shared = static_cast<std::size_t>(parts_ * tape_.partial_lanes()) * sizeof(float);
+  return n;
+}
+
 namespace {
 
-/// One tape: the outer blocks are shared out to the workers, or, where there are too few of them, the
-/// steps of its reductions.
 class TapeKernel final : public CpuKernel {
  public:
   TapeKernel(const Kernel& kernel, const KernelContext& context)
-      : tape_(make(kernel, context), binding_bases(kernel, context)) {
-    const Tape& tape = tape_.tape();
-    if (kernel.outer_size() == 0) return;
-    const auto wanted = std::clamp<std::int64_t>(static_cast<std::int64_t>(tape.work / kLeastWork), 1, context.threads);
-    const bool few_blocks = tape.outer_blocks < wanted;
-    if (few_blocks && tape.splits_inner && tape.inner_steps >= 2 * wanted) {
-      parts_ = static_cast<int>(wanted);
-      return;
-    }
-    const std::int64_t tasks = std::min(wanted, tape.outer_blocks);
-    for (std::int64_t t = 0; t < tasks; ++t) {
-      tasks_.push_back(
-          boxes_of_blocks(tape, tape.outer_blocks * t / tasks, tape.outer_blocks * (t + 1) / tasks));
-    }
-  }
+      : tasks_(make(kernel, context), binding_bases(kernel, context), context.threads) {}
 
-  void run(const Workers& workers) const override {
-    if (parts_ > 0) return run_parts(workers);
-    if (tasks_.empty()) return;
-    if (tasks_.size() == 1) {
-      tape_.run(workers.memory[0], tasks_[0].data(), tasks_[0].size());
-      return;
-    }
-    workers.pool->run(static_cast<std::int64_t>(tasks_.size()), [&](std::int64_t task, int worker) {
-      const std::vector<Box>& boxes = tasks_[static_cast<std::size_t>(task)];
-      tape_.run(workers.memory[static_cast<std::size_t>(worker)], boxes.data(), boxes.size());
-    });
-  }
-
-  Needs needs() const override {
-    Needs n;
-    n.cover(tape_.tape(), tape_.bases().size());
-    n.shared = static_cast<std::size_t>(parts_ * tape_.partial_lanes()) * sizeof(float);
-    return n;
-  }
-
+  void run(const Workers& workers) const override { tasks_.run(workers); }
+  Needs needs() const override { return tasks_.needs(); }
   std::string description() const override {
-    const Tape& t = tape_.tape();
+    const Tape& t = tasks_.tape();
     std::string text = t.has_inner ? t.columns ? "tape columns" : "tape rows" : "tape";
     if (t.has_inner && !t.single_step) text += " in steps";
     return text;
@@ -85,25 +105,68 @@ class TapeKernel final : public CpuKernel {
     return compile_tape(normalise(kernel).kernel, options);
   }
 
-  void run_parts(const Workers& workers) const {
-    auto* partials = reinterpret_cast<float*>(workers.shared);
-    const std::int64_t steps = tape_.tape().inner_steps, lanes = tape_.partial_lanes();
-    workers.pool->run(parts_, [&](std::int64_t part, int worker) {
-      tape_.run_part(workers.memory[static_cast<std::size_t>(worker)], steps * part / parts_,
-                     steps * (part + 1) / parts_, partials + part * lanes);
-    });
-    tape_.finish(workers.memory[0], partials, parts_);
-  }
-
-  BoundTape tape_;
-  std::vector<std::vector<Box>> tasks_;
-  int parts_ = 0;
+  TapeTasks tasks_;
 };
 
 }  // namespace
 
 std::unique_ptr<CpuKernel> make_tape_kernel(const Kernel& kernel, const KernelContext& context) {
   return std::make_unique<TapeKernel>(kernel, context);
+}
+
+// ---- kernels around a hint
+
+bool overlap(const Binding& a, const Binding& b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.elements && b.offset < a.offset + a.elements;
+}
+
+bool is_simple_epilogue(const Kernel& kernel, ExprId reduction) {
+  for (std::size_t id = 0; id < kernel.exprs.size(); ++id) {
+    if (kernel.exprs[id].kind == Expr::Kind::Reduce && static_cast<ExprId>(id) != reduction) return false;
+  }
+  return std::none_of(kernel.stores.begin(), kernel.stores.end(), [](const Store& s) { return s.inner; }) &&
+         static_cast<int>(kernel.vars.size()) == kernel.outer_count + 1;
+}
+
+void blank_unused(Kernel& kernel, const std::vector<ExprId>& roots) {
+  std::vector<bool> used(kernel.exprs.size(), false);
+  const auto use = [&](ExprId id) { used[static_cast<std::size_t>(id)] = true; };
+  const std::function<void(const Index&)> use_data = [&](const Index& index) {
+    for (const Index::Term& t : index.terms()) {
+      if (t.atom->kind == IndexAtom::Kind::Data) use(t.atom->id);
+      if (t.atom->arg) use_data(*t.atom->arg);
+    }
+  };
+  for (ExprId id : roots) use(id);
+  for (const Store& s : kernel.stores) {
+    use(s.value);
+    use_data(s.index);
+  }
+  for (std::size_t id = kernel.exprs.size(); id-- > 0;) {
+    Expr& e = kernel.exprs[id];
+    if (!used[id]) {
+      e = Expr{Expr::Kind::Const};
+      continue;
+    }
+    for (ExprId arg : e.args) use(arg);
+    use_data(e.index);
+    for (const Guard& g : e.guards) use_data(g.index);
+  }
+}
+
+Kernel without_reduction(const Kernel& kernel, ExprId id, int binding, const Index& index) {
+  Kernel rest = kernel;
+  rest.matmul.reset();
+  rest.scatter.reset();
+  Expr load{Expr::Kind::Load};
+  load.binding = binding;
+  load.index = index;
+  load.node = kernel.exprs[static_cast<std::size_t>(id)].node;
+  rest.exprs[static_cast<std::size_t>(id)] = std::move(load);
+  rest.bindings[static_cast<std::size_t>(binding)].read = true;
+  rest.vars.resize(static_cast<std::size_t>(rest.outer_count));
+  blank_unused(rest);
+  return rest;
 }
 
 std::unique_ptr<CpuKernel> make_kernel(const Kernel& kernel, const KernelContext& context, KernelNotes* notes) {

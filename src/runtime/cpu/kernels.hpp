@@ -59,6 +59,39 @@ std::unique_ptr<CpuKernel> make_tape_kernel(const Kernel& kernel, const KernelCo
 std::unique_ptr<CpuKernel> make_matmul_kernel(const Kernel& kernel, const KernelContext& context);
 std::unique_ptr<CpuKernel> make_scatter_kernel(const Kernel& kernel, const KernelContext& context);
 
+/// A tape and how its outer blocks are shared out to the workers; or, where there are too few of them,
+/// the steps of its reductions.
+class TapeTasks {
+ public:
+  /// Blocks come in groups of `unit`, which one worker takes in order.
+  TapeTasks(Tape tape, std::vector<float*> bases, int threads, std::int64_t unit = 1);
+
+  /// `moved` is the memory of binding `binding` in this run, if it is not the tape's own.
+  void run(const Workers& workers, int binding = -1, float* moved = nullptr) const;
+  Needs needs() const;
+  const Tape& tape() const { return tape_.tape(); }
+
+ private:
+  void run_parts(const Workers& workers) const;
+
+  BoundTape tape_;
+  std::vector<std::vector<Box>> tasks_;
+  int parts_ = 0;
+};
+
+/// The kernel that remains when a backend computes expression `id` itself: it is loaded from element
+/// `index` of `binding` instead; what is then unused is blank, and there are no inner variables.
+Kernel without_reduction(const Kernel& kernel, ExprId id, int binding, const Index& index);
+
+/// Blanks the expressions that neither stores nor `roots` use, so that their maps do not count.
+void blank_unused(Kernel& kernel, const std::vector<ExprId>& roots = {});
+
+/// Whether the hinted reduction is the kernel's only one and all stores are outer.
+bool is_simple_epilogue(const Kernel& kernel, ExprId reduction);
+
+/// Whether two bindings may share memory.
+bool overlap(const Binding& a, const Binding& b);
+
 /// Work (Tape::work) below which a second worker is not woken.
 inline constexpr double kLeastWork = 32 << 10;
 

@@ -9,6 +9,12 @@ namespace {
 
 void copy(const void* x, void* out, size_t n) { copy_lanes(x, out, n); }
 
+void relu_i32(const void* x, void* out, size_t n) {
+  const auto* from = static_cast<const std::int32_t*>(x);
+  auto* to = static_cast<std::int32_t*>(out);
+  for (size_t k = 0; k < n; ++k) to[k] = from[k] > 0 ? from[k] : 0;
+}
+
 OpFunctions unary(Fn1 f) { return {f, nullptr, nullptr}; }
 OpFunctions binary(const Forms2& f) { return {nullptr, &f, nullptr}; }
 OpFunctions ternary(const Forms3& f) { return {nullptr, nullptr, &f}; }
@@ -42,7 +48,7 @@ OpFunctions functions_of(const Math& m, OpKind op, DType from, DType to) {
     case OpKind::Tanh: return unary(m.tanh);
     case OpKind::Erf: return unary(m.erf);
     case OpKind::Floor: return unary(m.floor);
-    case OpKind::Relu: return unary(m.relu);
+    case OpKind::Relu: return unary(f ? m.relu : relu_i32);
     case OpKind::Sigmoid: return unary(m.sigmoid);
     case OpKind::Softplus: return unary(m.softplus);
     case OpKind::LogicalNot: return unary(m.logical_not);
