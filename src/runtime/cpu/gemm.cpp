@@ -20,9 +20,9 @@ int64_t cut(int64_t size, int64_t parts, int64_t i, int64_t tile = 1) {
 
 // Workers worth waking for this product: each should have a few microseconds of work.
 int64_t useful_tasks(const GemmShape& s, int threads) {
-  constexpr double kLeast = 1 << 16;  // multiply-adds, with an element of C as 8 of them
+  constexpr double kLeast = 1 << 16;  // multiply-adds, with an element of C as 4 of them
   const double work = static_cast<double>(s.batch) * static_cast<double>(s.m) *
-                      static_cast<double>(s.n) * static_cast<double>(s.k + 8);
+                      static_cast<double>(s.n) * static_cast<double>(s.k + 4);
   return std::clamp<int64_t>(static_cast<int64_t>(work / kLeast), 1, std::max(1, threads));
 }
 

@@ -124,7 +124,9 @@ struct Strip {
   int64_t a_row, a_col;
   int64_t k;
   int64_t ldc;
-  bool add;  // to what C holds, from an earlier piece of k
+  bool add;         // to what C holds, from an earlier piece of k
+  int64_t b_ahead;  // what to prefetch of B: its rows may be pages apart, which the hardware
+                    // does not foresee. 0 if B is packed: behind it is another worker's memory.
 };
 
 // One register tile. With kPart, its last vector has `part` columns only; the loads of B are
@@ -147,9 +149,9 @@ HWY_INLINE void tile(const Strip& s, const float* HWY_RESTRICT b, int64_t ldb,
   const float* a4 = s.a + 4 * row;
   const float* a8 = s.a + 8 * row;
   for (int64_t k = 0; k < s.k; ++k) {
-    if constexpr (kPrefetch > 0) {  // rows of B may be pages apart, which no hardware foresees
-      __builtin_prefetch(b + kPrefetch * ldb);
-      if constexpr (V > 1) __builtin_prefetch(b + kPrefetch * ldb + kLanes);
+    if constexpr (kPrefetch > 0) {
+      __builtin_prefetch(b + s.b_ahead);
+      if constexpr (V > 1) __builtin_prefetch(b + s.b_ahead + kLanes);
     }
     Vec bk[V];
     TENSORGRAD_UNROLL
@@ -331,7 +333,8 @@ void run_tiles(const Plan& plan, const GemmBlock& block, const float* a, const f
         const int64_t r0 = rows * i / strips;
         const int height = static_cast<int>(rows * (i + 1) / strips - r0);
         const float* rows_of_a = a + (block.row_begin + r0) * s.a_row + k0 * s.a_col;
-        Strip strip{rows_of_a, s.a_row, s.a_col, depth, s.ldc, p > 0};
+        const int64_t b_ahead = packed != nullptr ? 0 : kPrefetch * s.b_row;
+        Strip strip{rows_of_a, s.a_row, s.a_col, depth, s.ldc, p > 0, b_ahead};
         if (plan.pack_a != PackA::None) pack_strip(plan.pack_a, strip, height, pack_a);
         strip_of(height, std::make_integer_sequence<int, kRows>())(
             strip, bp, s.b_row, packed != nullptr, c + r0 * s.ldc + j - block.col_begin, cols);
