@@ -53,15 +53,15 @@ TEST_P(Golden, PrintsAsBefore) {
   EXPECT_EQ(printed, expected.str()) << "TENSORGRAD_UPDATE_GOLDEN=1 takes this as the new text.";
 }
 
-INSTANTIATE_TEST_SUITE_P(Wgsl, Golden,
-                         ::testing::Values("add_relu_5x7", "exponentials", "bool_ops", "constants",
-                                           "pad", "gather", "flip_concat", "permute", "in_place",
-                                           "softmax_70x3", "softmax_2x1000", "layer_norm_130x33",
-                                           "reductions_5x10", "column_sum_40x100", "window_max",
-                                           "matmul_64x64x64_add_relu",
-                                           "matmul_33x31x37_batch3_nt_add_relu", "matmul_1x50x40",
-                                           "scatter_10x5", "scatter_12x33_last"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Wgsl, Golden,
+    ::testing::Values("add_relu_5x7", "exponentials", "bool_ops", "constants", "pad", "gather",
+                      "flip_concat", "permute", "in_place", "softmax_70x3", "softmax_2x1000",
+                      "softmax_2x2500", "layer_norm_130x33", "reductions_5x10", "column_sum_40x100",
+                      "window_max", "matmul_64x64x64_add_relu",
+                      "matmul_33x31x37_batch3_nt_add_relu", "matmul_1x50x40", "scatter_10x5",
+                      "scatter_12x33_last", "matmul_20x24x300_add_relu"),
+    [](const auto& info) { return std::string(info.param); });
 
 TEST(Wgsl, PrintsTheSameTwice) {
   for (const Kernel& kernel : testing::sample_kernels()) {

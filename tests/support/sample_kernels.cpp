@@ -332,6 +332,10 @@ std::vector<Kernel> sample_kernels() {
   }
   kernels.push_back(column_sum(300, 2));
   kernels.push_back(column_sum(40, 100));
+  kernels.push_back(column_sum(700, 5));
+  kernels.push_back(softmax(2, 2500));
+  kernels.push_back(layer_norm(2, 2048));
+  kernels.push_back(reductions(2, 2100));
   for (Kernel k : {products(), window_max()}) kernels.push_back(std::move(k));
   for (const MatMulSample& s : std::vector<MatMulSample>{
            // in tiles
@@ -346,6 +350,9 @@ std::vector<Kernel> sample_kernels() {
            {34, 36, 30, 2, true, false, false, true, true},
            {20, 36, 30, 3, false, false, false, true, true},  // one tall matrix
            {1, 40, 36, 30, false, false, false, true, true},  // rows that make a matrix
+           // in slices of k
+           {20, 24, 300, 1, false, false, false, false, true},
+           {30, 12, 170, 2, true, true},
            // as rows
            {8, 8, 8},
            {9, 11, 13, 3, false, true, false, false, true},
@@ -358,6 +365,7 @@ std::vector<Kernel> sample_kernels() {
   kernels.push_back(scatter(10, 5, 7, false));
   kernels.push_back(scatter(6, 300, 40, false));
   kernels.push_back(scatter(12, 33, 600, true));
+  kernels.push_back(scatter(3, 1100, 300, false));
   return kernels;
 }
 

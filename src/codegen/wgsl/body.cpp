@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/wgsl/fold.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::wgsl {
@@ -37,24 +38,6 @@ std::string float_text(float value) {
   }
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
-}
-
-const char* reduce_name(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return "sum";
-    case ReduceKind::Prod:
-      return "prod";
-    case ReduceKind::Max:
-      return "max";
-    case ReduceKind::Min:
-      return "min";
-    case ReduceKind::ArgMax:
-      return "argmax";
-    case ReduceKind::ArgMin:
-      return "argmin";
-  }
-  return "?";
 }
 
 void add_data(const Index& index, std::vector<ExprId>& ids) {
@@ -151,7 +134,7 @@ void Body::unravel(const std::string& linear, int first, int end) {
     if (extent(v) == 1) continue;
     std::string text = below == 1 ? linear : factor(linear) + " / " + unsigned_text(below);
     if (v != last) text = text + " % " + unsigned_text(extent(v));
-    const std::string name = "i" + std::to_string(v);
+    const std::string name = "i" + std::to_string(v) + suffix_;
     set_var(v, name);
     if (text != name) lines.insert(lines.begin(), "let " + name + " = " + text + ";");
     below *= extent(v);
@@ -263,7 +246,7 @@ void Body::compute(const std::vector<ExprId>& ids, const std::function<bool(cons
 
 void Body::print(ExprId id) {
   const Expr& e = expr(id);
-  const std::string name = name_of(kernel(), id);
+  const std::string name = name_of(kernel(), id) + suffix_;
   std::string text;
   switch (e.kind) {
     case Expr::Kind::Const:
@@ -294,7 +277,7 @@ void Body::print(ExprId id) {
       for (ExprId arg : e.args) constant = constant && expr(arg).kind == Expr::Kind::Const;
       for (ExprId arg : e.args) {
         if (!constant || known(arg)) continue;
-        const std::string arg_name = name_of(kernel(), arg);
+        const std::string arg_name = name_of(kernel(), arg) + suffix_;
         out_.line("let " + arg_name + " = " + value(arg) + ";", e.node);
         this->name(arg, arg_name);
       }

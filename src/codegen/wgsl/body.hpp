@@ -26,6 +26,8 @@ class Body {
   void set_var(int id, const std::string& text) { vars_[static_cast<std::size_t>(id)] = text; }
   /// `let i0 = point / 64u;` and so on: variables [first, end) from their linear position.
   void unravel(const std::string& linear, int first, int end);
+  /// Ends the names of variables and expressions that are printed from now on: `load3_1`.
+  void set_suffix(const std::string& suffix) { suffix_ = suffix; }
 
   /// An index that has a name already, and need not be computed anew.
   void alias(const Index& index, const std::string& name) { aliases_[index.to_string()] = name; }
@@ -69,6 +71,7 @@ class Body {
   std::vector<std::string> vars_;
   std::vector<std::string> names_;
   std::map<std::string, std::string> aliases_;
+  std::string suffix_;
 };
 
 /// `f32`, `i32`, `bool`: the type of a value, not of its storage.

@@ -20,7 +20,11 @@ namespace {
 struct Tile {
   std::int64_t m, n, k;        // BM, BN, BK
   std::int64_t rows, columns;  // TM, TN: of a thread; multiples of 4
-  std::int64_t threads() const { return (m / rows) * (n / columns); }
+  std::int64_t slices = 1;     // S
+  std::int64_t slice_threads() const { return (m / rows) * (n / columns); }
+  std::int64_t threads() const { return slices * slice_threads(); }
+  /// Workgroup memory, with the padding that a tile may have.
+  std::int64_t bytes() const { return slices * (m + n + 8) * k * 4; }
 };
 
 /// One operand: a load whose index is a sum of multiples of the variables.
@@ -95,7 +99,7 @@ class MatMulPrinter {
     };
     const auto allowed = [&](const Tile& t) {
       return t.threads() <= module_.limits.invocations &&
-             (t.m + t.n + 8) * t.k * 4 <= static_cast<std::int64_t>(module_.limits.workgroup_bytes);
+             t.bytes() <= static_cast<std::int64_t>(module_.limits.workgroup_bytes);
     };
     constexpr Tile kLarge{128, 128, 16, 8, 8};
     if (m >= 128 && n >= 128 && workgroups(kLarge) >= 256 && allowed(kLarge)) return kLarge;
@@ -105,7 +109,15 @@ class MatMulPrinter {
     if (m <= 16) small = {16, 64, 16, 4, 4};
     if (n <= 16) small = {64, 16, 16, 4, 4};
     if (!allowed(small)) return std::nullopt;
-    return small;
+
+    // More threads as long as the device has room for them and each has a few steps left.
+    constexpr std::int64_t kManyThreads = 1 << 16, kMostThreads = 512, kFewSteps = 4;
+    for (Tile sliced = small;; small = sliced) {
+      sliced.slices *= 2;
+      const bool busy = workgroups(small) * small.threads() >= kManyThreads;
+      const bool short_k = k < kFewSteps * sliced.slices * sliced.k;
+      if (busy || short_k || sliced.threads() > kMostThreads || !allowed(sliced)) return small;
+    }
   }
 
   /// The parameters `i0: u32, i1: u32` of functions that know the batch.
@@ -137,7 +149,7 @@ class MatMulPrinter {
     std::vector<std::string> outside;
     if (ragged(operand.along, operand.size))
       outside.push_back(along + " >= " + unsigned_text(extent(operand.along)));
-    if (ragged(k_, tile_.k)) outside.push_back("k >= " + unsigned_text(extent(k_)));
+    if (ragged(k_, tile_.k * tile_.slices)) outside.push_back("k >= " + unsigned_text(extent(k_)));
     if (!outside.empty()) {
       f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
       f.line("return 0.0;");
@@ -184,8 +196,8 @@ class MatMulPrinter {
     const NodeId node = expr(kernel_.matmul->acc).node;
     const std::int64_t m_tiles = (extent(m_) + tile_.m - 1) / tile_.m;
     const std::int64_t n_tiles = (extent(n_) + tile_.n - 1) / tile_.n;
-    module_.share("lhs_tile", "vec4<f32>", tile_.k * lhs_.row(), 16);
-    module_.share("rhs_tile", "vec4<f32>", tile_.k * rhs_.row(), 16);
+    module_.share("lhs_tile", "vec4<f32>", tile_.slices * tile_.k * lhs_.row(), 16);
+    module_.share("rhs_tile", "vec4<f32>", tile_.slices * tile_.k * rhs_.row(), 16);
     module_.workgroups(batch_ * m_tiles * n_tiles, static_cast<std::uint32_t>(tile_.threads()),
                        "tile");
     std::string m_tile;  // empty: there is one
@@ -205,22 +217,33 @@ class MatMulPrinter {
       Body(module_, out_).unravel("batch", 0, m_);
     }
     const std::int64_t across = tile_.n / tile_.columns;  // threads side by side
-    out_.line("let x = local % " + unsigned_text(across) + ";");
-    out_.line("let y = local / " + unsigned_text(across) + ";");
+    const bool sliced = tile_.slices > 1;
+    if (sliced) {
+      out_.line("let slice = local / " + unsigned_text(tile_.slice_threads()) + ";");
+      out_.line("let id = local % " + unsigned_text(tile_.slice_threads()) + ";");
+      out_.line("let lhs_start = slice * " + unsigned_text(tile_.k * lhs_.row()) + ";");
+      out_.line("let rhs_start = slice * " + unsigned_text(tile_.k * rhs_.row()) + ";");
+    }
+    out_.line("let x = " + id() + " % " + unsigned_text(across) + ";");
+    out_.line("let y = " + id() + " / " + unsigned_text(across) + ";");
     for_rows([&](std::int64_t row) {
       for_quads(tile_.columns, [&](std::int64_t quad) {
         out_.line("var " + acc(row, quad) + ": vec4<f32>;", node);
       });
     });
-    const std::int64_t steps = (extent(k_) + tile_.k - 1) / tile_.k;
-    out_.open("for (var step = 0u; step < " + unsigned_text(steps) + "; step++)", node);
-    out_.line("let k0 = step * " + unsigned_text(tile_.k) + ";");
+    const std::int64_t stride = tile_.k * tile_.slices;
+    out_.open("for (var step = 0u; step < " + unsigned_text((extent(k_) + stride - 1) / stride) +
+                  "; step++)",
+              node);
+    out_.line("let k0 = step * " + unsigned_text(stride) +
+              (sliced ? " + slice * " + unsigned_text(tile_.k) : "") + ";");
     print_fill(lhs_, "m0");
     print_fill(rhs_, "n0");
     out_.line("workgroupBarrier();");
     print_multiply(node);
     out_.line("workgroupBarrier();");
     out_.close();
+    if (sliced) print_join(node);
     for_rows([&](std::int64_t row) {
       for_quads(tile_.columns, [&](std::int64_t quad) {
         for (int c = 0; c < 4; ++c) {
@@ -253,18 +276,44 @@ class MatMulPrinter {
     return "4u * " + thread + plus(quad * (tile / (own / 4)) + c);
   }
 
+  /// This thread's number in its slice.
+  std::string id() const { return tile_.slices > 1 ? "id" : "local"; }
+  /// `lhs_start + `, where a slice's tile begins.
+  std::string start_of(const Operand& operand) const {
+    return tile_.slices > 1 ? std::string(operand.name) + "_start + " : "";
+  }
+
+  /// The first slice adds what the others have accumulated, in order; they are done.
+  void print_join(NodeId node) {
+    for_rows([&](std::int64_t row) {
+      for_quads(tile_.columns, [&](std::int64_t quad) {
+        out_.line("lhs_tile[local] = " + acc(row, quad) + ";", node);
+        out_.line("workgroupBarrier();");
+        out_.open("for (var other = 1u; other < " + unsigned_text(tile_.slices) + "; other++)");
+        out_.line(acc(row, quad) + " += lhs_tile[id + other * " +
+                      unsigned_text(tile_.slice_threads()) + "];",
+                  node);
+        out_.close();
+        out_.line("workgroupBarrier();");
+      });
+    });
+    out_.open("if (slice > 0u)");
+    out_.line("return;");
+    out_.close();
+  }
+
   /// Brings this step's part of an operand to its tile, a few quads a thread.
   void print_fill(const Operand& operand, const std::string& start) {
     const std::int64_t across = operand.size / 4, quads = across * tile_.k,
-                       threads = tile_.threads();
+                       threads = tile_.slice_threads();
     const std::string tile = std::string(operand.name) + "_tile";
     const std::int64_t rounds = (quads + threads - 1) / threads;
     if (rounds > 1) {
       out_.open("for (var round = 0u; round < " + unsigned_text(rounds) + "; round++)");
-      out_.line("let q = local + round * " + unsigned_text(threads) + ";");
+      out_.line("let q = " + id() + " + round * " + unsigned_text(threads) + ";");
     } else {
-      out_.open(quads < threads ? "if (local < " + unsigned_text(quads) + ")" : "");
-      out_.line("let q = local;");
+      out_.open(quads < threads ? "if (" + id() + " < " + unsigned_text(quads) + ")" : "");
+      out_.line("let q = " + id() + ";");
     }
     if (operand.k_contiguous) {
       out_.line("let k = q % " + unsigned_text(tile_.k) + ";");
@@ -279,18 +328,20 @@ class MatMulPrinter {
       values += (c ? ", " : "") + std::string(operand.name) + "(" + batch_arguments() + "at" +
                 plus(c) + ", k0 + k)";
     }
-    out_.line(
-        tile + "[k * " + unsigned_text(operand.row()) + " + quad] = vec4<f32>(" + values + ");",
-        operand.load->node);
+    out_.line(tile + "[" + start_of(operand) + "k * " + unsigned_text(operand.row()) +
+                  " + quad] = vec4<f32>(" + values + ");",
+              operand.load->node);
     out_.close();
   }
 
   void print_multiply(NodeId node) {
     constexpr std::int64_t kUnroll = 4;
     const std::int64_t rounds = tile_.k / kUnroll;
-    out_.open("for (var slice = 0u; slice < " + unsigned_text(rounds) + "; slice++)", node);
-    out_.line("let lhs_at = slice * " + unsigned_text(kUnroll * lhs_.row()) + " + y;");
-    out_.line("let rhs_at = slice * " + unsigned_text(kUnroll * rhs_.row()) + " + x;");
+    out_.open("for (var part = 0u; part < " + unsigned_text(rounds) + "; part++)", node);
+    out_.line("let lhs_at = " + start_of(lhs_) + "part * " + unsigned_text(kUnroll * lhs_.row()) +
+              " + y;");
+    out_.line("let rhs_at = " + start_of(rhs_) + "part * " + unsigned_text(kUnroll * rhs_.row()) +
+              " + x;");
     for (std::int64_t k = 0; k < kUnroll; ++k) {
       const std::string suffix = std::to_string(k) + "_";
       for_quads(tile_.rows, [&](std::int64_t quad) {

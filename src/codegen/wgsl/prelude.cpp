@@ -50,10 +50,10 @@ fn tg_sign(x: f32) -> f32 {
   return select(select(x, -1.0, x < 0.0), 1.0, x > 0.0);
 }
 )"},
-    {"tg_relu", "", R"(
-// NaN stays NaN.
+    {"tg_relu", "tg_is_nan", R"(
+// NaN stays NaN, even where a compiler takes `x <= 0 ? 0 : x` for the maximum.
 fn tg_relu(x: f32) -> f32 {
-  return select(x, 0.0, x <= 0.0);
+  return select(max(x, 0.0), x, tg_is_nan(x));
 }
 )"},
     {"tg_div_i32", "", R"(
@@ -226,10 +226,11 @@ fn tg_log1p(x: f32) -> f32 {
   return select(tg_log1p_inside(x), x, bits >= 0x7f800000u && bits < 0x80000000u);
 }
 )"},
-    {"tg_softplus", "tg_exp tg_log1p_inside", R"(
+    {"tg_softplus", "tg_is_nan tg_exp tg_log1p_inside", R"(
 // 2 ulp: max(x, 0) + log1p(exp(-|x|))
 fn tg_softplus(x: f32) -> f32 {
-  return select(x, 0.0, x < 0.0) + tg_log1p_inside(tg_exp(-abs(x)));
+  let y = max(x, 0.0) + tg_log1p_inside(tg_exp(-abs(x)));
+  return select(y, x, tg_is_nan(x));
 }
 )"},
 

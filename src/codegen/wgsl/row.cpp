@@ -1,152 +1,20 @@
 // Kernels with inner variables: rows that reductions fold. A row is folded by one thread, or by a
-// team of threads that each take every T-th element and join their parts in workgroup memory, in a
-// tree whose order is fixed. A workgroup holds P rows and a team of T threads for each.
+// team of threads that each take every T-th element and join their parts in workgroup memory,
+// always in the same order. A workgroup holds P rows and a team of T threads for each.
 //
-// Reductions that need others go in passes over the row, which compute the inner expressions anew:
-// softmax takes its maximum in the first pass, the sum in the second, and stores in the third.
+// Reductions that need others go in passes over the row: softmax takes its maximum in the first,
+// the sum in the second, and stores in the third. Where a thread has few elements it keeps what it
+// computed of them from pass to pass; otherwise each pass computes the inner expressions anew.
 #include <algorithm>
-#include <bit>
-#include <cstdlib>
 
 #include "codegen/wgsl/body.hpp"
+#include "codegen/wgsl/fold.hpp"
 #include "codegen/wgsl/generators.hpp"
-#include "tensorgrad/error.hpp"
+#include "codegen/wgsl/teams.hpp"
 
 namespace tensorgrad::wgsl {
 
 namespace {
-
-// ---- how threads are spread
-
-struct Teams {
-  std::int64_t rows = 1;     // P: rows of a workgroup
-  std::int64_t threads = 1;  // T: threads of a row, a power of two
-  // Neighbouring threads take neighbouring elements of a row, or neighbouring rows: whichever lie
-  // side by side in memory.
-  bool along_row = true;
-};
-
-std::int64_t floor_power(std::int64_t n) {
-  return static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
-}
-
-int last_var(const Kernel& kernel, int first, int end) {
-  for (int v = end - 1; v >= first; --v) {
-    if (kernel.vars[static_cast<std::size_t>(v)].extent > 1) return v;
-  }
-  return -1;
-}
-
-/// How far an index moves in memory when a variable goes from 0 to 1.
-std::int64_t step_of(const Index& index, int var) {
-  if (var < 0) return 0;
-  const auto at = [&](std::int64_t value) {
-    return index.substitute([&](int v) { return Index(v == var ? value : 0); });
-  };
-  const Index difference = at(1) - at(0);
-  return difference.is_constant() ? std::abs(difference.constant()) : 2;
-}
-
-Teams choose_teams(const Module& module) {
-  const Kernel& kernel = module.kernel;
-  const std::int64_t rows = kernel.outer_size(), length = kernel.inner_size();
-  const auto most = static_cast<std::int64_t>(std::min(256u, module.limits.invocations));
-  const int inner = last_var(kernel, kernel.outer_count, static_cast<int>(kernel.vars.size()));
-  const int outer = last_var(kernel, 0, kernel.outer_count);
-
-  int along = 0, across = 0;
-  const auto vote = [&](const Index& index) {
-    const std::int64_t in_row = step_of(index, inner), between = step_of(index, outer);
-    if (in_row == 1) ++along;
-    if (between == 1 && in_row != 1) ++across;
-  };
-  for (const Expr& e : kernel.exprs) {
-    if (e.kind == Expr::Kind::Load && e.inner) vote(e.index);
-  }
-  for (const Store& s : kernel.stores) {
-    if (s.inner) vote(s.index);
-  }
-
-  constexpr std::int64_t kManyThreads = 1 << 17;  // enough for any device
-  Teams teams;
-  teams.along_row = along >= across;
-  if (teams.along_row) {
-    teams.threads = std::min(most, floor_power(length));
-    while (teams.threads > 1 && rows * teams.threads > kManyThreads && length / teams.threads < 8) {
-      teams.threads /= 2;
-    }
-    if (length <= 4) teams.threads = 1;
-    teams.rows = std::max<std::int64_t>(1, std::min(most, std::int64_t{64}) / teams.threads);
-  } else {
-    // At least 16 rows side by side, if there are as many.
-    const std::int64_t side = std::min(most, std::max<std::int64_t>(16, most / 16));
-    const auto rows_here =
-        std::min(side, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows))));
-    teams.threads = std::min(most / rows_here, floor_power(length));
-    while (teams.threads > 1 && rows * teams.threads > kManyThreads) teams.threads /= 2;
-    if (length <= 8) teams.threads = 1;
-    teams.rows = std::max(rows_here, std::min(most, std::int64_t{64}) / teams.threads);
-  }
-  return teams;
-}
-
-// ---- how values are joined
-
-std::string start_of(ReduceKind kind, DType dtype, std::set<std::string>& prelude) {
-  const bool is_float = dtype == DType::F32;
-  switch (kind) {
-    case ReduceKind::Sum:
-      return is_float ? "0.0" : "0";
-    case ReduceKind::Prod:
-      return is_float ? "1.0" : "1";
-    case ReduceKind::Max:
-      if (!is_float) return "i32(-2147483648)";
-      prelude.insert("tg_inf");
-      return "-tg_inf()";
-    case ReduceKind::Min:
-      if (!is_float) return "2147483647";
-      prelude.insert("tg_inf");
-      return "tg_inf()";
-    case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin:
-      return is_float ? "0.0" : "0";
-  }
-  return "?";
-}
-
-std::string joined(ReduceKind kind, DType dtype, const std::string& a, const std::string& b,
-                   std::set<std::string>& prelude) {
-  const auto call = [&](const std::string& name) {
-    const std::string function = dtype == DType::F32 ? "tg_" + name : name;
-    if (dtype == DType::F32) prelude.insert(function);
-    return function + "(" + a + ", " + b + ")";
-  };
-  switch (kind) {
-    case ReduceKind::Sum:
-      return a + " + " + b;
-    case ReduceKind::Prod:
-      return a + " * " + b;
-    case ReduceKind::Max:
-      return call("max");
-    case ReduceKind::Min:
-      return call("min");
-    case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin:
-      break;
-  }
-  throw InternalError("wgsl: positions are joined in pairs");
-}
-
-bool is_arg(ReduceKind kind) { return kind == ReduceKind::ArgMax || kind == ReduceKind::ArgMin; }
-
-/// The prelude's comparison of two values with their positions.
-std::string first_function(ReduceKind kind, DType dtype, std::set<std::string>& prelude) {
-  std::string name = kind == ReduceKind::ArgMax ? "tg_first_max" : "tg_first_min";
-  if (dtype == DType::I32) name += "_i32";
-  prelude.insert(name);
-  return name;
-}
 
 class RowPrinter {
  public:
@@ -160,7 +28,11 @@ class RowPrinter {
   void print() {
     order_passes();
     place_threads();
-    for (int pass = 0; pass < passes_; ++pass) print_pass(pass);
+    if (keeps_row()) {
+      print_kept_row();
+    } else {
+      for (int pass = 0; pass < passes_; ++pass) print_pass(pass);
+    }
     compute_outer(passes_);
     print_outer_stores();
   }
@@ -188,8 +60,8 @@ class RowPrinter {
       for (ExprId used : uses(kernel_.exprs[id])) needed_[static_cast<std::size_t>(used)] = true;
     }
     for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
-      if (needed_[id] && kernel_.exprs[id].kind == Expr::Kind::Reduce)
-        passes_ = std::max(passes_, rank_[id]);
+      const bool folds = needed_[id] && kernel_.exprs[id].kind == Expr::Kind::Reduce;
+      if (folds) passes_ = std::max(passes_, rank_[id]);
     }
     for (const Store& s : kernel_.stores) {
       if (s.inner) passes_ = std::max(passes_, store_rank(s) + 1);
@@ -206,12 +78,40 @@ class RowPrinter {
 
   /// As early as it can be, but not before a later pass has read what it overwrites.
   int store_pass(const Store& s) const {
-    const int buffer = kernel_.bindings[static_cast<std::size_t>(s.binding)].buffer;
+    const auto buffer = [&](int binding) {
+      return kernel_.bindings[static_cast<std::size_t>(binding)].buffer;
+    };
     const bool read = std::any_of(kernel_.exprs.begin(), kernel_.exprs.end(), [&](const Expr& e) {
-      return e.kind == Expr::Kind::Load &&
-             kernel_.bindings[static_cast<std::size_t>(e.binding)].buffer == buffer;
+      return e.kind == Expr::Kind::Load && buffer(e.binding) == buffer(s.binding);
     });
     return read ? passes_ - 1 : store_rank(s);
+  }
+
+  /// What is done in one pass.
+  struct Pass {
+    std::vector<ExprId> folds;         // reductions
+    std::vector<const Store*> stores;  // at every point of the row
+    std::vector<ExprId> values;        // what both need
+  };
+
+  Pass pass_of(int number) const {
+    Pass pass;
+    for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
+      const Expr& e = kernel_.exprs[id];
+      if (!needed_[id] || e.kind != Expr::Kind::Reduce || rank_[id] != number + 1) continue;
+      pass.folds.push_back(static_cast<ExprId>(id));
+      pass.values.push_back(e.args[0]);
+    }
+    for (const Store& s : kernel_.stores) {
+      if (!s.inner || store_pass(s) != number) continue;
+      pass.stores.push_back(&s);
+      for (ExprId id : body_.needs(s)) pass.values.push_back(id);
+    }
+    return pass;
+  }
+
+  void print_pass_comment(int pass) {
+    out_.line("// pass " + std::to_string(pass + 1) + " of " + std::to_string(passes_));
   }
 
   // ---- threads
@@ -222,14 +122,12 @@ class RowPrinter {
     std::string row = "block";
     if (p > 1) {
       std::string in_block = "local";
-      if (t > 1)
-        in_block += (teams_.along_row ? " / " + unsigned_text(t) : " % " + unsigned_text(p));
+      if (t > 1) in_block += teams_.along_row ? " / " + unsigned_text(t) : " % " + unsigned_text(p);
       row = "block * " + unsigned_text(p) + " + " + in_block;
     }
     if (t > 1) {
-      const std::string lane = p == 1             ? "local"
-                               : teams_.along_row ? "local % " + unsigned_text(t)
-                                                  : "local / " + unsigned_text(p);
+      std::string lane = "local";
+      if (p > 1) lane += teams_.along_row ? " % " + unsigned_text(t) : " / " + unsigned_text(p);
       out_.line("let lane = " + lane + ";");
     }
     ragged_ = rows % p != 0;
@@ -250,8 +148,15 @@ class RowPrinter {
   }
 
   bool guards_stores() const { return ragged_ && teams_.threads > 1; }
+  int end_var() const { return static_cast<int>(kernel_.vars.size()); }
+  std::int64_t steps() const {
+    return (kernel_.inner_size() + teams_.threads - 1) / teams_.threads;
+  }
 
-  // ---- printing
+  // ---- the row, computed anew in each pass
+
+  struct Step;
+  static constexpr std::int64_t kLap = 4;  // elements at a time
 
   /// Values of the row that can be computed before this pass.
   void compute_outer(int pass) {
@@ -265,42 +170,54 @@ class RowPrinter {
     body_.compute(ids);
   }
 
-  void print_pass(int pass) {
-    compute_outer(pass);
-    std::vector<ExprId> folds, values;
-    for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
-      const Expr& e = kernel_.exprs[id];
-      if (!needed_[id] || e.kind != Expr::Kind::Reduce || rank_[id] != pass + 1) continue;
-      folds.push_back(static_cast<ExprId>(id));
-      values.push_back(e.args[0]);
+  void print_pass(int number) {
+    compute_outer(number);
+    const Pass pass = pass_of(number);
+    for (ExprId fold : pass.folds) start(fold);
+    const std::vector<std::string> outside = body_.names();
+    print_pass_comment(number);
+    if (teams_.threads > 1 && steps() >= 2 * kLap) {
+      print_laps(pass, outside);
+    } else {
+      const int scopes = open_row();
+      body_.compute(pass.values);
+      print_uses(pass, {"", position_, ""});
+      for (int i = 0; i < scopes; ++i) out_.close();
     }
-    std::vector<const Store*> stores;
-    for (const Store& s : kernel_.stores) {
-      if (!s.inner || store_pass(s) != pass) continue;
-      stores.push_back(&s);
-      for (ExprId id : body_.needs(s)) values.push_back(id);
-    }
-    for (ExprId fold : folds) start(fold);
-    const auto outside = body_.names();
-    const int scopes = open_row(pass);
-    body_.compute(values);
-    for (ExprId fold : folds) take(fold);
-    if (!stores.empty() && guards_stores()) out_.open("if (live)");
-    for (const Store* s : stores) body_.store(*s);
-    if (!stores.empty() && guards_stores()) out_.close();
-    for (int i = 0; i < scopes; ++i) out_.close();
     body_.restore(outside);
-    for (ExprId fold : folds) finish(fold);
+    for (ExprId fold : pass.folds) finish(fold);
+  }
+
+  /// The loop over a long row, several elements at a time.
+  void print_laps(const Pass& pass, const std::vector<std::string>& outside) {
+    const std::int64_t stride = kLap * teams_.threads, length = kernel_.inner_size();
+    out_.open("for (var lap = 0u; lap < " + unsigned_text((length + stride - 1) / stride) +
+              "; lap++)");
+    std::vector<Step> lap;
+    std::vector<std::vector<std::string>> names;
+    for (std::int64_t i = 0; i < kLap; ++i) {
+      const std::string at = "lap * " + unsigned_text(stride) +
+                             (i == 0 ? "" : " + " + unsigned_text(i * teams_.threads)) + " + lane";
+      lap.push_back(print_position("_" + std::to_string(i), at, length % stride != 0));
+      body_.restore(outside);
+      body_.compute(pass.values);
+      names.push_back(body_.names());
+    }
+    for (std::size_t i = 0; i < lap.size(); ++i) {
+      body_.restore(names[i]);
+      set_vars(lap[i]);
+      print_uses(pass, lap[i]);
+    }
+    body_.set_suffix("");
+    out_.close();
   }
 
   /// Opens the loop over this thread's elements of the row; how many scopes that took.
-  int open_row(int pass) {
+  int open_row() {
     const std::int64_t length = kernel_.inner_size(), t = teams_.threads;
-    const auto end = static_cast<int>(kernel_.vars.size());
-    out_.line("// pass " + std::to_string(pass + 1) + " of " + std::to_string(passes_));
     if (t == 1) {
       int scopes = 0;
-      for (int v = kernel_.outer_count; v < end; ++v) {
+      for (int v = kernel_.outer_count; v < end_var(); ++v) {
         const std::int64_t extent = kernel_.vars[static_cast<std::size_t>(v)].extent;
         if (extent == 1) continue;
         const std::string name = "i" + std::to_string(v);
@@ -310,13 +227,12 @@ class RowPrinter {
         ++scopes;
       }
       if (scopes == 0) out_.open(""), ++scopes;
-      position_ = body_.index(body_.linear(kernel_.outer_count, end));
+      position_ = body_.index(body_.linear(kernel_.outer_count, end_var()));
       return scopes;
     }
-    const std::int64_t steps = (length + t - 1) / t;
     int scopes = 1;
-    if (steps > 1) {
-      out_.open("for (var step = 0u; step < " + unsigned_text(steps) + "; step++)");
+    if (steps() > 1) {
+      out_.open("for (var step = 0u; step < " + unsigned_text(steps()) + "; step++)");
       out_.line("let j = step * " + unsigned_text(t) + " + lane;");
     } else {
       out_.open("");
@@ -326,11 +242,111 @@ class RowPrinter {
       out_.open("if (j < " + unsigned_text(length) + ")");
       ++scopes;
     }
-    body_.unravel("j", kernel_.outer_count, end);
+    body_.unravel("j", kernel_.outer_count, end_var());
     position_ = "j";
     return scopes;
   }
 
+  // ---- the row, kept from pass to pass
+
+  /// Whether a thread's part of the row fits into registers, and is needed more than once.
+  bool keeps_row() const {
+    constexpr std::int64_t kMostElements = 8, kMostValues = 64;
+    std::int64_t values = 0;
+    for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
+      if (needed_[id] && kernel_.exprs[id].inner) ++values;
+    }
+    return passes_ > 1 && steps() <= kMostElements && steps() * values <= kMostValues;
+  }
+
+  void print_kept_row() {
+    const std::int64_t t = teams_.threads, length = kernel_.inner_size();
+    std::vector<Step> row;
+    std::vector<std::vector<std::string>> names;
+    for (int number = 0; number < passes_; ++number) {
+      compute_outer(number);
+      const Pass pass = pass_of(number);
+      for (ExprId fold : pass.folds) start(fold);
+      const std::vector<std::string> outside = body_.names();
+      print_pass_comment(number);
+      for (std::int64_t i = 0; i < steps(); ++i) {
+        if (number == 0) {
+          const std::string suffix = steps() == 1 ? "" : "_" + std::to_string(i);
+          std::string at = t == 1 ? unsigned_text(i) : "lane";
+          if (t > 1 && i > 0) at = unsigned_text(i * t) + " + lane";
+          row.push_back(print_position(suffix, at, (i + 1) * t > length));
+          names.emplace_back(outside.size());
+        }
+        set_vars(row[static_cast<std::size_t>(i)]);
+        std::vector<std::string>& known = names[static_cast<std::size_t>(i)];
+        for (std::size_t id = 0; id < outside.size(); ++id) {
+          if (!outside[id].empty()) known[id] = outside[id];
+        }
+        body_.restore(known);
+        body_.compute(pass.values);
+        known = body_.names();
+        print_uses(pass, row[static_cast<std::size_t>(i)]);
+      }
+      body_.set_suffix("");
+      body_.restore(outside);
+      for (ExprId fold : pass.folds) finish(fold);
+    }
+  }
+
+  // ---- elements of the row that are printed side by side
+
+  struct Step {
+    std::string suffix;    // of all names
+    std::string position;  // in the row
+    std::string inside;    // whether it is one, or empty: then it surely is
+  };
+
+  /// Prints a position in the row and its variables. Threads beyond the end repeat the last
+  /// element.
+  Step print_position(const std::string& suffix, const std::string& at, bool may_be_outside) {
+    const std::int64_t length = kernel_.inner_size();
+    Step step{suffix, "j" + suffix, ""};
+    if (teams_.threads == 1) {
+      step.position = at;
+    } else if (may_be_outside) {
+      step.inside = "inside" + suffix;
+      out_.line("let " + step.inside + " = " + at + " < " + unsigned_text(length) + ";");
+      out_.line("let " + step.position + " = min(" + at + ", " + unsigned_text(length - 1) + ");");
+    } else {
+      out_.line("let " + step.position + " = " + at + ";");
+    }
+    body_.set_suffix(suffix);
+    body_.unravel(step.position, kernel_.outer_count, end_var());
+    return step;
+  }
+
+  void set_vars(const Step& step) {
+    body_.set_suffix(step.suffix);
+    for (int v = kernel_.outer_count; v < end_var(); ++v) {
+      body_.set_var(v, "i" + std::to_string(v) + step.suffix);
+    }
+  }
+
+  /// What a pass does with an element, once its values are computed.
+  void print_uses(const Pass& pass, const Step& step) {
+    position_ = step.position;
+    if (!pass.folds.empty()) {
+      if (!step.inside.empty()) out_.open("if (" + step.inside + ")");
+      for (ExprId fold : pass.folds) take(fold);
+      if (!step.inside.empty()) out_.close();
+    }
+    if (!pass.stores.empty()) {
+      std::string guard = step.inside;
+      if (guards_stores()) guard += guard.empty() ? "live" : " && live";
+      if (!guard.empty()) out_.open("if (" + guard + ")");
+      for (const Store* s : pass.stores) body_.store(*s);
+      if (!guard.empty()) out_.close();
+    }
+  }
+
+  // ---- reductions
+
+  /// Where a thread collects its part of a reduction.
   std::string part(ExprId id) const {
     return name_of(kernel_, id) + (teams_.threads > 1 ? "_part" : "");
   }
@@ -342,9 +358,8 @@ class RowPrinter {
       out_.line("var " + part(id) + "_best: " + type + ";", e.node);
       out_.line("var " + part(id) + "_at = 0xffffffffu;", e.node);
     } else {
-      out_.line("var " + part(id) + ": " + type + " = " +
-                    start_of(e.reduce, row_dtype(id), module_.prelude) + ";",
-                e.node);
+      const std::string value = start_of(e.reduce, row_dtype(id), module_.prelude);
+      out_.line("var " + part(id) + ": " + type + " = " + value + ";", e.node);
     }
   }
 
@@ -368,16 +383,17 @@ class RowPrinter {
   void finish(ExprId id) {
     const Expr& e = expr(id);
     const std::string name = name_of(kernel_, id);
+    const bool team = teams_.threads > 1;
     if (is_arg(e.reduce)) {
-      const std::string at = teams_.threads == 1
-                                 ? part(id) + "_at"
-                                 : team_function(e.reduce, row_dtype(id)) + "(" + part(id) +
-                                       "_best, " + part(id) + "_at, local, lane)";
+      std::string at = part(id) + "_at";
+      if (team) {
+        at = team_function(e.reduce, row_dtype(id)) + "(" + part(id) + "_best, " + at +
+             ", local, lane)";
+      }
       out_.line("let " + name + " = i32(" + at + ");", e.node);
-    } else if (teams_.threads > 1) {
-      out_.line("let " + name + " = " + team_function(e.reduce, row_dtype(id)) + "(" + part(id) +
-                    ", local, lane);",
-                e.node);
+    } else if (team) {
+      const std::string function = team_function(e.reduce, row_dtype(id));
+      out_.line("let " + name + " = " + function + "(" + part(id) + ", local, lane);", e.node);
     }
     body_.name(id, name);
   }
@@ -403,68 +419,66 @@ class RowPrinter {
 
   /// A function that joins the parts of a team's threads, printed when it is first asked for.
   std::string team_function(ReduceKind kind, DType dtype) {
-    const std::string type = value_type(dtype);
-    std::string name = "team_" + name_of_kind(kind) + "_" + type;
+    const std::string type = value_type(dtype), values = "team_" + type;
+    const std::string name = std::string("team_") + reduce_name(kind) + "_" + type;
+    const bool arg = is_arg(kind);
     share(type);
-    if (is_arg(kind)) share("u32");
+    if (arg) share("u32");
     if (!functions_.insert(name).second) return name;
 
+    // Two rounds: the first lanes join what the others left for them, then everybody joins theirs.
+    // More steps than a tree has, but few barriers.
+    const std::int64_t t = teams_.threads, first_lanes = t <= 16 ? t : 16;
+    const std::int64_t stride = teams_.along_row ? 1 : teams_.rows;
     Writer& f = module_.functions;
     if (!f.empty()) f.blank();
-    const std::int64_t stride = teams_.along_row ? 1 : teams_.rows;
-    const std::string values = "team_" + type;
-    f.line(is_arg(kind) ? "// The position of the first among a team's best values."
-                        : "// Joins the parts of a team.");
-    if (is_arg(kind)) {
+    if (arg) {
+      f.line("// The position of the first among a team's best values.");
       f.open("fn " + name + "(best: " + type + ", at: u32, id: u32, lane: u32) -> u32");
     } else {
+      f.line("// Joins the parts of a team.");
       f.open("fn " + name + "(part: " + type + ", id: u32, lane: u32) -> " + type);
     }
+    f.line("var value = " + std::string(arg ? "best" : "part") + ";");
+    if (arg) f.line("var place = at;");
     f.line("workgroupBarrier();");
-    f.line(values + "[id] = " + (is_arg(kind) ? "best" : "part") + ";");
-    if (is_arg(kind)) f.line("team_u32[id] = at;");
+    f.line(values + "[id] = value;");
+    if (arg) f.line("team_u32[id] = place;");
     f.line("workgroupBarrier();");
-    const int levels = std::countr_zero(static_cast<std::uint64_t>(teams_.threads));
-    f.open("for (var level = 0u; level < " + unsigned_text(levels) + "; level++)");
-    f.line("let half = " + unsigned_text(teams_.threads / 2) + " >> level;");
-    f.open("if (lane < half)");
-    f.line("let other = id + half" + (stride == 1 ? "" : " * " + unsigned_text(stride)) + ";");
-    if (is_arg(kind)) {
-      const std::string first = first_function(kind, dtype, module_.prelude);
-      f.open("if (" + first + "(" + values + "[other], team_u32[other], " + values +
-             "[id], team_u32[id]))");
-      f.line(values + "[id] = " + values + "[other];");
-      f.line("team_u32[id] = team_u32[other];");
+    if (first_lanes < t) {
+      f.open("if (lane < " + unsigned_text(first_lanes) + ")");
+      print_join(f, kind, dtype, t / first_lanes, "id", first_lanes * stride);
+      f.line(values + "[id] = value;");
+      if (arg) f.line("team_u32[id] = place;");
       f.close();
-    } else {
-      f.line(values + "[id] = " +
-             joined(kind, dtype, values + "[id]", values + "[other]", module_.prelude) + ";");
+      f.line("workgroupBarrier();");
     }
-    f.close();
-    f.line("workgroupBarrier();");
-    f.close();
-    const std::string first = "id - lane" + (stride == 1 ? "" : " * " + unsigned_text(stride));
-    f.line("return " + (is_arg(kind) ? "team_u32" : values) + "[" + first + "];");
+    f.line("let first = id - lane" + (stride == 1 ? "" : " * " + unsigned_text(stride)) + ";");
+    f.line("value = " + values + "[first];");
+    if (arg) f.line("place = team_u32[first];");
+    print_join(f, kind, dtype, first_lanes, "first", stride);
+    f.line(arg ? "return place;" : "return value;");
     f.close();
     return name;
   }
 
-  static std::string name_of_kind(ReduceKind kind) {
-    switch (kind) {
-      case ReduceKind::Sum:
-        return "sum";
-      case ReduceKind::Prod:
-        return "prod";
-      case ReduceKind::Max:
-        return "max";
-      case ReduceKind::Min:
-        return "min";
-      case ReduceKind::ArgMax:
-        return "argmax";
-      case ReduceKind::ArgMin:
-        return "argmin";
+  /// Joins `value` with the count - 1 that lie after `from`, in order.
+  void print_join(Writer& f, ReduceKind kind, DType dtype, std::int64_t count,
+                  const std::string& from, std::int64_t stride) {
+    const std::string values = std::string("team_") + value_type(dtype);
+    f.open("for (var k = 1u; k < " + unsigned_text(count) + "; k++)");
+    f.line("let other = " + from + " + k" + (stride == 1 ? "" : " * " + unsigned_text(stride)) +
+           ";");
+    if (is_arg(kind)) {
+      const std::string first = first_function(kind, dtype, module_.prelude);
+      f.open("if (" + first + "(" + values + "[other], team_u32[other], value, place))");
+      f.line("value = " + values + "[other];");
+      f.line("place = team_u32[other];");
+      f.close();
+    } else {
+      f.line("value = " + joined(kind, dtype, "value", values + "[other]", module_.prelude) + ";");
     }
-    return "?";
+    f.close();
   }
 
   Module& module_;

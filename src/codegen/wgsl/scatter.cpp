@@ -23,9 +23,12 @@ class ScatterPrinter {
     for (int v = 0; v < kernel_.outer_count; ++v) {
       if (v != hint().row_var) columns_ *= extent(v);
     }
+    // Where there are many indices to look through, more threads than columns pay.
+    const std::int64_t least = extent(inner_var()) > 512 ? 128 : 32;
     size_ = static_cast<std::uint32_t>(
-        std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(columns_, 32, 256))));
+        std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(columns_, least, 256))));
     if (size_ > module_.limits.invocations) return false;
+    copies_ = static_cast<int>(std::min<std::int64_t>(4, (columns_ + size_ - 1) / size_));
     print_place();
     print_sum();
     print_stores();
@@ -75,77 +78,99 @@ class ScatterPrinter {
                         [](const Store& s) { return s.inner; });
   }
 
+  /// Names of what a thread has once for each of its columns.
+  std::string suffix(int copy) const { return copies_ == 1 ? "" : "_" + std::to_string(copy); }
+  std::string sum(int copy) const { return name_of(kernel_, hint().sum) + suffix(copy); }
+
   void print_place() {
-    const std::int64_t rows = extent(hint().row_var), chunks = (columns_ + size_ - 1) / size_;
-    module_.share("hits", "atomic<u32>", size_ / 32, 4);
+    const std::int64_t rows = extent(hint().row_var), chunk = size_ * copies_,
+                       chunks = (columns_ + chunk - 1) / chunk;
     module_.workgroups(rows * chunks, size_, "block");
     out_.line("let row = " +
               std::string(chunks == 1 ? "block" : "block / " + unsigned_text(chunks)) + ";");
-    std::string column = "local";
-    if (chunks > 1)
-      column += " + " + unsigned_text(size_) + " * (block % " + unsigned_text(chunks) + ")";
-    // All threads reach the barriers: those beyond the last column repeat it and store nothing.
-    ragged_ = columns_ % size_ != 0;
-    if (ragged_) {
-      out_.line("let live = " + column + " < " + unsigned_text(columns_) + ";");
-      column = "min(" + column + ", " + unsigned_text(columns_ - 1) + ")";
-    }
-    out_.line("let column = " + column + ";");
-    std::int64_t below = 1;
-    for (int v = kernel_.outer_count - 1; v >= 0; --v) {
-      const std::string name = "i" + std::to_string(v);
-      if (v == hint().row_var) {
-        out_.line("let " + name + " = row;");
-      } else if (extent(v) > 1) {
-        std::string text = below == 1 ? "column" : "column / " + unsigned_text(below);
+    for (int copy = 0; copy < copies_; ++copy) {
+      std::string column = "local";
+      if (copy > 0) column += " + " + unsigned_text(copy * size_);
+      if (chunks > 1)
+        column += " + (block % " + unsigned_text(chunks) + ") * " + unsigned_text(chunk);
+      // All threads reach the barriers: those beyond the last column repeat it and store nothing.
+      if (columns_ % chunk != 0) {
+        out_.line("let live" + suffix(copy) + " = " + column + " < " + unsigned_text(columns_) +
+                  ";");
+        column = "min(" + column + ", " + unsigned_text(columns_ - 1) + ")";
+      }
+      out_.line("let column" + suffix(copy) + " = " + column + ";");
+      std::int64_t below = 1;
+      for (int v = kernel_.outer_count - 1; v >= 0; --v) {
+        if (v == hint().row_var || extent(v) == 1) continue;
+        std::string text = "column" + suffix(copy);
+        if (below > 1) text += " / " + unsigned_text(below);
         below *= extent(v);
         if (below < columns_) text += " % " + unsigned_text(extent(v));
-        out_.line("let " + name + " = " + text + ";");
+        out_.line("let i" + std::to_string(v) + suffix(copy) + " = " + text + ";");
       }
     }
+    body_.set_var(hint().row_var, "row");
+  }
+
+  /// Prints expressions of one of the thread's columns from now on.
+  void enter(int copy) {
+    for (int v = 0; v < kernel_.outer_count; ++v) {
+      if (v != hint().row_var) body_.set_var(v, "i" + std::to_string(v) + suffix(copy));
+    }
+    body_.set_suffix(suffix(copy));
   }
 
   void print_sum() {
     const NodeId node = expr(hint().sum).node;
-    const std::int64_t length = extent(inner_var()), words = size_ / 32;
+    const std::int64_t length = extent(inner_var());
+    const std::int64_t looks = std::min<std::int64_t>(4, (length + size_ - 1) / size_);
+    const std::int64_t batch = looks * size_, words = batch / 32;
+    const std::string i = "i" + std::to_string(inner_var());
     const auto outside = body_.names();
-    const std::string sum = name_of(kernel_, hint().sum), i = "i" + std::to_string(inner_var());
-    out_.line("var " + sum + " = 0.0;", node);
+    module_.share("hits", "atomic<u32>", words + 1, 4);  // the last one says whether there are any
+    for (int copy = 0; copy < copies_; ++copy) out_.line("var " + sum(copy) + " = 0.0;", node);
     out_.open(
-        "for (var step = 0u; step < " + unsigned_text((length + size_ - 1) / size_) + "; step++)",
+        "for (var step = 0u; step < " + unsigned_text((length + batch - 1) / batch) + "; step++)",
         node);
-    out_.open("if (local < " + unsigned_text(words) + ")");
+    out_.open("if (local <= " + unsigned_text(words) + ")");
     out_.line("atomicStore(&hits[local], 0u);");
     out_.close();
     out_.line("workgroupBarrier();");
 
-    out_.open("");
-    out_.line("let " + i + " = step * " + unsigned_text(size_) + " + local;");
-    const bool partial = length % size_ != 0;
+    out_.open("for (var look = 0u; look < " + unsigned_text(looks) + "; look++)");
+    out_.line("let bit = look * " + unsigned_text(size_) + " + local;");
+    out_.line("let " + i + " = step * " + unsigned_text(batch) + " + bit;");
+    const bool partial = length % batch != 0;
     if (partial) out_.open("if (" + i + " < " + unsigned_text(length) + ")");
     body_.compute({hint().indices});
     out_.open("if (" + body_.value(hint().indices) + " == i32(row))", node);
-    out_.line("atomicOr(&hits[local / 32u], 1u << (local % 32u));", node);
+    out_.line("atomicOr(&hits[bit / 32u], 1u << (bit % 32u));", node);
+    out_.line("atomicStore(&hits[" + unsigned_text(words) + "], 1u);", node);
     out_.close();
     if (partial) out_.close();
     out_.close();
     body_.restore(outside);
     out_.line("workgroupBarrier();");
 
+    out_.open("if (atomicLoad(&hits[" + unsigned_text(words) + "]) != 0u)");
     out_.open("for (var word = 0u; word < " + unsigned_text(words) + "; word++)");
     out_.line("var bits = atomicLoad(&hits[word]);");
     out_.open("for (var left = countOneBits(bits); left > 0u; left--)");
-    out_.line("let " + i + " = step * " + unsigned_text(size_) +
+    out_.line("let " + i + " = step * " + unsigned_text(batch) +
               " + word * 32u + firstTrailingBit(bits);");
     out_.line("bits &= bits - 1u;");
-    body_.compute({hint().source});
-    out_.line(sum + " += " + body_.value(hint().source) + ";", node);
+    for (int copy = 0; copy < copies_; ++copy) {
+      enter(copy);
+      body_.compute({hint().source});
+      out_.line(sum(copy) + " += " + body_.value(hint().source) + ";", node);
+      body_.restore(outside);
+    }
     out_.close();
     out_.close();
-    body_.restore(outside);
+    out_.close();
     out_.line("workgroupBarrier();");
     out_.close();
-    body_.name(hint().sum, sum);
   }
 
   void print_stores() {
@@ -154,10 +179,17 @@ class ScatterPrinter {
       const std::vector<ExprId> ids = body_.needs(s);
       needed.insert(needed.end(), ids.begin(), ids.end());
     }
-    body_.compute(needed);
-    if (ragged_) out_.open("if (live)");
-    for (const Store& s : kernel_.stores) body_.store(s);
-    if (ragged_) out_.close();
+    const auto outside = body_.names();
+    for (int copy = 0; copy < copies_; ++copy) {
+      enter(copy);
+      body_.restore(outside);
+      body_.name(hint().sum, sum(copy));
+      body_.compute(needed);
+      const bool guard = columns_ % (size_ * copies_) != 0;
+      if (guard) out_.open("if (live" + suffix(copy) + ")");
+      for (const Store& s : kernel_.stores) body_.store(s);
+      if (guard) out_.close();
+    }
   }
 
   Module& module_;
@@ -165,8 +197,8 @@ class ScatterPrinter {
   Writer& out_;
   Body body_;
   std::int64_t columns_ = 1;
-  std::uint32_t size_ = 32;
-  bool ragged_ = false;
+  std::uint32_t size_ = 32;  // threads of a workgroup
+  int copies_ = 1;           // columns of a thread
 };
 
 }  // namespace

@@ -3,9 +3,13 @@
 @group(0) @binding(1) var<storage, read> in1: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out2: array<f32>;
 
-// NaN stays NaN.
+fn tg_is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+// NaN stays NaN, even where a compiler takes `x <= 0 ? 0 : x` for the maximum.
 fn tg_relu(x: f32) -> f32 {
-  return select(x, 0.0, x <= 0.0);
+  return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
 @compute @workgroup_size(64)

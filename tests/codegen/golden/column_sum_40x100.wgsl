@@ -23,38 +23,38 @@ fn tg_first_max(a: f32, i: u32, b: f32, j: u32) -> bool {
 
 // Joins the parts of a team.
 fn team_sum_f32(part: f32, id: u32, lane: u32) -> f32 {
+  var value = part;
   workgroupBarrier();
-  team_f32[id] = part;
+  team_f32[id] = value;
   workgroupBarrier();
-  for (var level = 0u; level < 4u; level++) {
-    let half = 8u >> level;
-    if (lane < half) {
-      let other = id + half * 16u;
-      team_f32[id] = team_f32[id] + team_f32[other];
-    }
-    workgroupBarrier();
+  let first = id - lane * 16u;
+  value = team_f32[first];
+  for (var k = 1u; k < 16u; k++) {
+    let other = first + k * 16u;
+    value = value + team_f32[other];
   }
-  return team_f32[id - lane * 16u];
+  return value;
 }
 
 // The position of the first among a team's best values.
 fn team_argmax_f32(best: f32, at: u32, id: u32, lane: u32) -> u32 {
+  var value = best;
+  var place = at;
   workgroupBarrier();
-  team_f32[id] = best;
-  team_u32[id] = at;
+  team_f32[id] = value;
+  team_u32[id] = place;
   workgroupBarrier();
-  for (var level = 0u; level < 4u; level++) {
-    let half = 8u >> level;
-    if (lane < half) {
-      let other = id + half * 16u;
-      if (tg_first_max(team_f32[other], team_u32[other], team_f32[id], team_u32[id])) {
-        team_f32[id] = team_f32[other];
-        team_u32[id] = team_u32[other];
-      }
+  let first = id - lane * 16u;
+  value = team_f32[first];
+  place = team_u32[first];
+  for (var k = 1u; k < 16u; k++) {
+    let other = first + k * 16u;
+    if (tg_first_max(team_f32[other], team_u32[other], value, place)) {
+      value = team_f32[other];
+      place = team_u32[other];
     }
-    workgroupBarrier();
   }
-  return team_u32[id - lane * 16u];
+  return place;
 }
 
 @compute @workgroup_size(256)

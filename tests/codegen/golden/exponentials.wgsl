@@ -14,6 +14,10 @@ fn tg_inf() -> f32 {
   return bitcast<f32>(tg_inf_bits);
 }
 
+fn tg_is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
 // expm1(r) and k.
 fn tg_expm1_parts(x: f32) -> vec2<f32> {
   let k = round(x * 1.44269502);
@@ -94,7 +98,8 @@ fn tg_log1p_inside(x: f32) -> f32 {
 
 // 2 ulp: max(x, 0) + log1p(exp(-|x|))
 fn tg_softplus(x: f32) -> f32 {
-  return select(x, 0.0, x < 0.0) + tg_log1p_inside(tg_exp(-abs(x)));
+  let y = max(x, 0.0) + tg_log1p_inside(tg_exp(-abs(x)));
+  return select(y, x, tg_is_nan(x));
 }
 
 @compute @workgroup_size(64)

@@ -9,9 +9,13 @@
 var<workgroup> lhs_tile: array<vec4<f32>, 144>;
 var<workgroup> rhs_tile: array<vec4<f32>, 128>;
 
-// NaN stays NaN.
+fn tg_is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+// NaN stays NaN, even where a compiler takes `x <= 0 ? 0 : x` for the maximum.
 fn tg_relu(x: f32) -> f32 {
-  return select(x, 0.0, x <= 0.0);
+  return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
 fn lhs(m: u32, k: u32) -> f32 {
@@ -60,9 +64,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       rhs_tile[k * 8u + quad] = vec4<f32>(rhs(at, k0 + k), rhs(at + 1u, k0 + k), rhs(at + 2u, k0 + k), rhs(at + 3u, k0 + k));
     }
     workgroupBarrier();
-    for (var slice = 0u; slice < 4u; slice++) {
-      let lhs_at = slice * 36u + y;
-      let rhs_at = slice * 32u + x;
+    for (var part = 0u; part < 4u; part++) {
+      let lhs_at = part * 36u + y;
+      let rhs_at = part * 32u + x;
       let a0_0 = lhs_tile[lhs_at];
       let b0_0 = rhs_tile[rhs_at];
       acc0_0 = fma(vec4<f32>(a0_0[0]), b0_0, acc0_0);

@@ -55,114 +55,116 @@ fn tg_first_min_i32(a: i32, i: u32, b: i32, j: u32) -> bool {
 
 // Joins the parts of a team.
 fn team_max_f32(part: f32, id: u32, lane: u32) -> f32 {
+  var value = part;
   workgroupBarrier();
-  team_f32[id] = part;
+  team_f32[id] = value;
   workgroupBarrier();
-  for (var level = 0u; level < 3u; level++) {
-    let half = 4u >> level;
-    if (lane < half) {
-      let other = id + half;
-      team_f32[id] = tg_max(team_f32[id], team_f32[other]);
-    }
-    workgroupBarrier();
+  let first = id - lane;
+  value = team_f32[first];
+  for (var k = 1u; k < 8u; k++) {
+    let other = first + k;
+    value = tg_max(value, team_f32[other]);
   }
-  return team_f32[id - lane];
+  return value;
 }
 
 // The position of the first among a team's best values.
 fn team_argmax_f32(best: f32, at: u32, id: u32, lane: u32) -> u32 {
+  var value = best;
+  var place = at;
   workgroupBarrier();
-  team_f32[id] = best;
-  team_u32[id] = at;
+  team_f32[id] = value;
+  team_u32[id] = place;
   workgroupBarrier();
-  for (var level = 0u; level < 3u; level++) {
-    let half = 4u >> level;
-    if (lane < half) {
-      let other = id + half;
-      if (tg_first_max(team_f32[other], team_u32[other], team_f32[id], team_u32[id])) {
-        team_f32[id] = team_f32[other];
-        team_u32[id] = team_u32[other];
-      }
+  let first = id - lane;
+  value = team_f32[first];
+  place = team_u32[first];
+  for (var k = 1u; k < 8u; k++) {
+    let other = first + k;
+    if (tg_first_max(team_f32[other], team_u32[other], value, place)) {
+      value = team_f32[other];
+      place = team_u32[other];
     }
-    workgroupBarrier();
   }
-  return team_u32[id - lane];
+  return place;
 }
 
 // The position of the first among a team's best values.
 fn team_argmin_f32(best: f32, at: u32, id: u32, lane: u32) -> u32 {
+  var value = best;
+  var place = at;
   workgroupBarrier();
-  team_f32[id] = best;
-  team_u32[id] = at;
+  team_f32[id] = value;
+  team_u32[id] = place;
   workgroupBarrier();
-  for (var level = 0u; level < 3u; level++) {
-    let half = 4u >> level;
-    if (lane < half) {
-      let other = id + half;
-      if (tg_first_min(team_f32[other], team_u32[other], team_f32[id], team_u32[id])) {
-        team_f32[id] = team_f32[other];
-        team_u32[id] = team_u32[other];
-      }
+  let first = id - lane;
+  value = team_f32[first];
+  place = team_u32[first];
+  for (var k = 1u; k < 8u; k++) {
+    let other = first + k;
+    if (tg_first_min(team_f32[other], team_u32[other], value, place)) {
+      value = team_f32[other];
+      place = team_u32[other];
     }
-    workgroupBarrier();
   }
-  return team_u32[id - lane];
+  return place;
 }
 
 // The position of the first among a team's best values.
 fn team_argmax_i32(best: i32, at: u32, id: u32, lane: u32) -> u32 {
+  var value = best;
+  var place = at;
   workgroupBarrier();
-  team_i32[id] = best;
-  team_u32[id] = at;
+  team_i32[id] = value;
+  team_u32[id] = place;
   workgroupBarrier();
-  for (var level = 0u; level < 3u; level++) {
-    let half = 4u >> level;
-    if (lane < half) {
-      let other = id + half;
-      if (tg_first_max_i32(team_i32[other], team_u32[other], team_i32[id], team_u32[id])) {
-        team_i32[id] = team_i32[other];
-        team_u32[id] = team_u32[other];
-      }
+  let first = id - lane;
+  value = team_i32[first];
+  place = team_u32[first];
+  for (var k = 1u; k < 8u; k++) {
+    let other = first + k;
+    if (tg_first_max_i32(team_i32[other], team_u32[other], value, place)) {
+      value = team_i32[other];
+      place = team_u32[other];
     }
-    workgroupBarrier();
   }
-  return team_u32[id - lane];
+  return place;
 }
 
 // The position of the first among a team's best values.
 fn team_argmin_i32(best: i32, at: u32, id: u32, lane: u32) -> u32 {
+  var value = best;
+  var place = at;
   workgroupBarrier();
-  team_i32[id] = best;
-  team_u32[id] = at;
+  team_i32[id] = value;
+  team_u32[id] = place;
   workgroupBarrier();
-  for (var level = 0u; level < 3u; level++) {
-    let half = 4u >> level;
-    if (lane < half) {
-      let other = id + half;
-      if (tg_first_min_i32(team_i32[other], team_u32[other], team_i32[id], team_u32[id])) {
-        team_i32[id] = team_i32[other];
-        team_u32[id] = team_u32[other];
-      }
+  let first = id - lane;
+  value = team_i32[first];
+  place = team_u32[first];
+  for (var k = 1u; k < 8u; k++) {
+    let other = first + k;
+    if (tg_first_min_i32(team_i32[other], team_u32[other], value, place)) {
+      value = team_i32[other];
+      place = team_u32[other];
     }
-    workgroupBarrier();
   }
-  return team_u32[id - lane];
+  return place;
 }
 
 // Joins the parts of a team.
 fn team_sum_i32(part: i32, id: u32, lane: u32) -> i32 {
+  var value = part;
   workgroupBarrier();
-  team_i32[id] = part;
+  team_i32[id] = value;
   workgroupBarrier();
-  for (var level = 0u; level < 3u; level++) {
-    let half = 4u >> level;
-    if (lane < half) {
-      let other = id + half;
-      team_i32[id] = team_i32[id] + team_i32[other];
-    }
-    workgroupBarrier();
+  let first = id - lane;
+  value = team_i32[first];
+  for (var k = 1u; k < 8u; k++) {
+    let other = first + k;
+    value = value + team_i32[other];
   }
-  return team_i32[id - lane];
+  return value;
 }
 
 @compute @workgroup_size(64)

@@ -4,7 +4,7 @@
 @group(0) @binding(2) var<storage, read> in2: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out3: array<f32>;
 
-var<workgroup> hits: array<atomic<u32>, 1>;
+var<workgroup> hits: array<atomic<u32>, 2>;
 
 @compute @workgroup_size(32)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
@@ -13,39 +13,42 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let live = local < 5u;
   let column = min(local, 4u);
   let i1 = column;
-  let i0 = row;
   var sum8 = 0.0;
   for (var step = 0u; step < 1u; step++) {
-    if (local < 1u) {
+    if (local <= 1u) {
       atomicStore(&hits[local], 0u);
     }
     workgroupBarrier();
-    {
-      let i2 = step * 32u + local;
+    for (var look = 0u; look < 1u; look++) {
+      let bit = look * 32u + local;
+      let i2 = step * 32u + bit;
       if (i2 < 7u) {
         let load0 = in1[i2];
         if (load0 == i32(row)) {
-          atomicOr(&hits[local / 32u], 1u << (local % 32u));
+          atomicOr(&hits[bit / 32u], 1u << (bit % 32u));
+          atomicStore(&hits[1u], 1u);
         }
       }
     }
     workgroupBarrier();
-    for (var word = 0u; word < 1u; word++) {
-      var bits = atomicLoad(&hits[word]);
-      for (var left = countOneBits(bits); left > 0u; left--) {
-        let i2 = step * 32u + word * 32u + firstTrailingBit(bits);
-        bits &= bits - 1u;
-        let load1 = in2[i1 + 5u * i2];
-        let mul3 = load1 * 2.0;
-        sum8 += mul3;
+    if (atomicLoad(&hits[1u]) != 0u) {
+      for (var word = 0u; word < 1u; word++) {
+        var bits = atomicLoad(&hits[word]);
+        for (var left = countOneBits(bits); left > 0u; left--) {
+          let i2 = step * 32u + word * 32u + firstTrailingBit(bits);
+          bits &= bits - 1u;
+          let load1 = in2[i1 + 5u * i2];
+          let mul3 = load1 * 2.0;
+          sum8 += mul3;
+        }
       }
     }
     workgroupBarrier();
   }
-  let load9 = in0[5u * i0 + i1];
+  let load9 = in0[5u * row + i1];
   let add10 = load9 + sum8;
   if (live) {
-    out3[5u * i0 + i1] = add10;
+    out3[5u * row + i1] = add10;
   }
 }
-// 10 x 1 x 1 workgroups of 32 threads, 4 bytes shared
+// 10 x 1 x 1 workgroups of 32 threads, 8 bytes shared

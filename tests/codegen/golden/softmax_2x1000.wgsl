@@ -42,34 +42,48 @@ fn tg_exp(x: f32) -> f32 {
 
 // Joins the parts of a team.
 fn team_max_f32(part: f32, id: u32, lane: u32) -> f32 {
+  var value = part;
   workgroupBarrier();
-  team_f32[id] = part;
+  team_f32[id] = value;
   workgroupBarrier();
-  for (var level = 0u; level < 8u; level++) {
-    let half = 128u >> level;
-    if (lane < half) {
-      let other = id + half;
-      team_f32[id] = tg_max(team_f32[id], team_f32[other]);
+  if (lane < 16u) {
+    for (var k = 1u; k < 16u; k++) {
+      let other = id + k * 16u;
+      value = tg_max(value, team_f32[other]);
     }
-    workgroupBarrier();
+    team_f32[id] = value;
   }
-  return team_f32[id - lane];
+  workgroupBarrier();
+  let first = id - lane;
+  value = team_f32[first];
+  for (var k = 1u; k < 16u; k++) {
+    let other = first + k;
+    value = tg_max(value, team_f32[other]);
+  }
+  return value;
 }
 
 // Joins the parts of a team.
 fn team_sum_f32(part: f32, id: u32, lane: u32) -> f32 {
+  var value = part;
   workgroupBarrier();
-  team_f32[id] = part;
+  team_f32[id] = value;
   workgroupBarrier();
-  for (var level = 0u; level < 8u; level++) {
-    let half = 128u >> level;
-    if (lane < half) {
-      let other = id + half;
-      team_f32[id] = team_f32[id] + team_f32[other];
+  if (lane < 16u) {
+    for (var k = 1u; k < 16u; k++) {
+      let other = id + k * 16u;
+      value = value + team_f32[other];
     }
-    workgroupBarrier();
+    team_f32[id] = value;
   }
-  return team_f32[id - lane];
+  workgroupBarrier();
+  let first = id - lane;
+  value = team_f32[first];
+  for (var k = 1u; k < 16u; k++) {
+    let other = first + k;
+    value = value + team_f32[other];
+  }
+  return value;
 }
 
 @compute @workgroup_size(256)
@@ -80,39 +94,53 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let i0 = row;
   var max1_part: f32 = -tg_inf();
   // pass 1 of 3
-  for (var step = 0u; step < 4u; step++) {
-    let j = step * 256u + lane;
-    if (j < 1000u) {
-      let i1 = j;
-      let load0 = in0[1000u * i0 + i1];
-      max1_part = tg_max(max1_part, load0);
-    }
+  let j_0 = lane;
+  let i1_0 = j_0;
+  let load0_0 = in0[1000u * i0 + i1_0];
+  max1_part = tg_max(max1_part, load0_0);
+  let j_1 = 256u + lane;
+  let i1_1 = j_1;
+  let load0_1 = in0[1000u * i0 + i1_1];
+  max1_part = tg_max(max1_part, load0_1);
+  let j_2 = 512u + lane;
+  let i1_2 = j_2;
+  let load0_2 = in0[1000u * i0 + i1_2];
+  max1_part = tg_max(max1_part, load0_2);
+  let inside_3 = 768u + lane < 1000u;
+  let j_3 = min(768u + lane, 999u);
+  let i1_3 = j_3;
+  let load0_3 = in0[1000u * i0 + i1_3];
+  if (inside_3) {
+    max1_part = tg_max(max1_part, load0_3);
   }
   let max1 = team_max_f32(max1_part, local, lane);
   var sum4_part: f32 = 0.0;
   // pass 2 of 3
-  for (var step = 0u; step < 4u; step++) {
-    let j = step * 256u + lane;
-    if (j < 1000u) {
-      let i1 = j;
-      let load0 = in0[1000u * i0 + i1];
-      let sub2 = load0 - max1;
-      let exp3 = tg_exp(sub2);
-      sum4_part = sum4_part + exp3;
-    }
+  let sub2_0 = load0_0 - max1;
+  let exp3_0 = tg_exp(sub2_0);
+  sum4_part = sum4_part + exp3_0;
+  let sub2_1 = load0_1 - max1;
+  let exp3_1 = tg_exp(sub2_1);
+  sum4_part = sum4_part + exp3_1;
+  let sub2_2 = load0_2 - max1;
+  let exp3_2 = tg_exp(sub2_2);
+  sum4_part = sum4_part + exp3_2;
+  let sub2_3 = load0_3 - max1;
+  let exp3_3 = tg_exp(sub2_3);
+  if (inside_3) {
+    sum4_part = sum4_part + exp3_3;
   }
   let sum4 = team_sum_f32(sum4_part, local, lane);
   // pass 3 of 3
-  for (var step = 0u; step < 4u; step++) {
-    let j = step * 256u + lane;
-    if (j < 1000u) {
-      let i1 = j;
-      let load0 = in0[1000u * i0 + i1];
-      let sub2 = load0 - max1;
-      let exp3 = tg_exp(sub2);
-      let div5 = exp3 / sum4;
-      out1[1000u * i0 + i1] = div5;
-    }
+  let div5_0 = exp3_0 / sum4;
+  out1[1000u * i0 + i1_0] = div5_0;
+  let div5_1 = exp3_1 / sum4;
+  out1[1000u * i0 + i1_1] = div5_1;
+  let div5_2 = exp3_2 / sum4;
+  out1[1000u * i0 + i1_2] = div5_2;
+  let div5_3 = exp3_3 / sum4;
+  if (inside_3) {
+    out1[1000u * i0 + i1_3] = div5_3;
   }
 }
 // 2 x 1 x 1 workgroups of 256 threads, 1024 bytes shared

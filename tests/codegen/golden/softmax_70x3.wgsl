@@ -48,25 +48,32 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let i0 = row;
   var max1: f32 = -tg_inf();
   // pass 1 of 3
-  for (var i1 = 0u; i1 < 3u; i1++) {
-    let load0 = in0[3u * i0 + i1];
-    max1 = tg_max(max1, load0);
-  }
+  let i1_0 = 0u;
+  let load0_0 = in0[3u * i0 + i1_0];
+  max1 = tg_max(max1, load0_0);
+  let i1_1 = 1u;
+  let load0_1 = in0[3u * i0 + i1_1];
+  max1 = tg_max(max1, load0_1);
+  let i1_2 = 2u;
+  let load0_2 = in0[3u * i0 + i1_2];
+  max1 = tg_max(max1, load0_2);
   var sum4: f32 = 0.0;
   // pass 2 of 3
-  for (var i1 = 0u; i1 < 3u; i1++) {
-    let load0 = in0[3u * i0 + i1];
-    let sub2 = load0 - max1;
-    let exp3 = tg_exp(sub2);
-    sum4 = sum4 + exp3;
-  }
+  let sub2_0 = load0_0 - max1;
+  let exp3_0 = tg_exp(sub2_0);
+  sum4 = sum4 + exp3_0;
+  let sub2_1 = load0_1 - max1;
+  let exp3_1 = tg_exp(sub2_1);
+  sum4 = sum4 + exp3_1;
+  let sub2_2 = load0_2 - max1;
+  let exp3_2 = tg_exp(sub2_2);
+  sum4 = sum4 + exp3_2;
   // pass 3 of 3
-  for (var i1 = 0u; i1 < 3u; i1++) {
-    let load0 = in0[3u * i0 + i1];
-    let sub2 = load0 - max1;
-    let exp3 = tg_exp(sub2);
-    let div5 = exp3 / sum4;
-    out1[3u * i0 + i1] = div5;
-  }
+  let div5_0 = exp3_0 / sum4;
+  out1[3u * i0 + i1_0] = div5_0;
+  let div5_1 = exp3_1 / sum4;
+  out1[3u * i0 + i1_1] = div5_1;
+  let div5_2 = exp3_2 / sum4;
+  out1[3u * i0 + i1_2] = div5_2;
 }
 // 2 x 1 x 1 workgroups of 64 threads, 0 bytes shared
