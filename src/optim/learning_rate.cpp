@@ -28,7 +28,7 @@ LearningRate cosine(double peak, std::int64_t steps, double final) {
 
 LearningRate warmup(double peak, std::int64_t warmup_steps, LearningRate after) {
   return [=](std::int64_t s) {
-    return s < warmup_steps ? peak * progress(s, warmup_steps) : after.at(s - warmup_steps);
+    return s <= warmup_steps ? peak * progress(s, warmup_steps) : after.at(s - warmup_steps);
   };
 }
 
@@ -38,8 +38,7 @@ LearningRate warmup_cosine(double peak, std::int64_t warmup_steps, std::int64_t 
 
 LearningRate step(double rate, double gamma, std::int64_t every) {
   return [=](std::int64_t s) {
-    const std::int64_t before = std::max<std::int64_t>(s - 1, 0);  // after a warm-up, s starts at 0
-    return rate * std::pow(gamma, static_cast<double>(every > 0 ? before / every : 0));
+    return rate * std::pow(gamma, static_cast<double>(every > 0 ? (s - 1) / every : 0));
   };
 }
 

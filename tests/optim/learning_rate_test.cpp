@@ -59,11 +59,17 @@ TEST(LearningRate, StepDropsEverySoManySteps) {
   EXPECT_DOUBLE_EQ(rate.at(7), 0.25);
 }
 
-TEST(LearningRate, StepAfterAWarmupStartsAtItsRate) {
-  const LearningRate rate = lr::warmup(1.0, 2, lr::step(1.0, 0.5, 1));
-  EXPECT_DOUBLE_EQ(rate.at(2), 1.0);
+TEST(LearningRate, AfterAWarmupStepsCountFromOneAgain) {
+  const LearningRate dropping = lr::warmup(1.0, 2, lr::step(1.0, 0.5, 1));
+  EXPECT_DOUBLE_EQ(dropping.at(2), 1.0);
+  EXPECT_DOUBLE_EQ(dropping.at(3), 1.0);
+  EXPECT_DOUBLE_EQ(dropping.at(4), 0.5);
+  const auto inverse = [](std::int64_t step) { return 1.0 / static_cast<double>(step); };
+  const LearningRate rate = lr::warmup(3.0, 2, inverse);
+  EXPECT_DOUBLE_EQ(rate.at(2), 3.0);
   EXPECT_DOUBLE_EQ(rate.at(3), 1.0);
   EXPECT_DOUBLE_EQ(rate.at(4), 0.5);
+  EXPECT_DOUBLE_EQ(lr::warmup(3.0, 0, inverse).at(1), 1.0);
 }
 
 TEST(LearningRate, MultiStepDropsAfterItsMilestones) {
