@@ -35,6 +35,22 @@ Tensor call_split(const Call& c) {  // one part of several
   return parts[part];
 }
 
+Tensor call_attention(const Call& c) {
+  AttentionOptions options;
+  options.causal = c.attrs.flag({"causal", "is_causal"}, false);
+  if (c.attrs.has({"scale"})) options.scale = c.attrs.number({"scale"});
+  return attention(c[0], c[1], c[2], options);
+}
+
+Tensor call_rope(const Call& c) {
+  RopeOptions options;
+  options.base = c.attrs.number({"base", "theta"}, 10000);
+  c.attrs.text({"layout"}, "");
+  const double offset = c.attrs.number({"offset", "position"}, 0);
+  if (offset != 0) options.offset = constant(offset);
+  return rope(c[0], options);
+}
+
 // mean((tanh(x·w)·v + x)²)
 Tensor mlp_residual(const Call& c) {
   return mean(square(matmul(tanh(matmul(c[0], c[1])), c[2]) + c[0]));
@@ -111,6 +127,8 @@ const std::map<std::string, OpFn>& table() {
       {"logsumexp", [](const Call& c) { return logsumexp(c[0], c.reduce()); }},
       {"argmax", [](const Call& c) { return argmax(c[0], c.axis(), c.reduce().keepdims); }},
       {"argmin", [](const Call& c) { return argmin(c[0], c.axis(), c.reduce().keepdims); }},
+      // scans
+      {"cumsum", [](const Call& c) { return cumsum(c[0], c.axis(-1)); }},
       // shape
       {"reshape", [](const Call& c) { return reshape(c[0], c.shape()); }},
       {"permute", [](const Call& c) { return permute(c[0], to_ints(c.attrs.integers({"perm", "axes", "dims"}))); }},
@@ -144,6 +162,16 @@ const std::map<std::string, OpFn>& table() {
       {"where_causal", [](const Call& c) { return where_causal(c[0], c.attrs.number({"fill", "value"})); }},
       {"cross_entropy", [](const Call& c) { return cross_entropy(c[0], c[1], c.cross_entropy()); }},
       {"nll_loss", [](const Call& c) { return nll_loss(c[0], c[1], c.cross_entropy()); }},
+      // attention and position
+      {"attention", call_attention},
+      {"rope", call_rope},
+      // convolution and pooling
+      {"conv1d", [](const Call& c) { return conv1d(c[0], c[1], c.maybe(2), c.conv()); }},
+      {"conv2d", [](const Call& c) { return conv2d(c[0], c[1], c.maybe(2), c.conv()); }},
+      {"conv1d_causal", [](const Call& c) { return conv1d_causal(c[0], c[1], c.maybe(2)); }},
+      {"max_pool2d", [](const Call& c) { return max_pool2d(c[0], c.pool()); }},
+      {"avg_pool2d", [](const Call& c) { return avg_pool2d(c[0], c.pool()); }},
+      {"nearest_upsample2d", [](const Call& c) { return nearest_upsample2d(c[0], c.attrs.integer({"factor", "scale"}, 2)); }},
       // norms
       {"layer_norm", [](const Call& c) { return layer_norm(c[0], c.maybe(1), c.maybe(2), c.attrs.number({"eps", "epsilon"}, 1e-5)); }},
       {"rms_norm", [](const Call& c) { return rms_norm(c[0], c.maybe(1), c.attrs.number({"eps", "epsilon"}, 1e-6)); }},
@@ -243,6 +271,32 @@ GeluOptions Call::gelu() const {
   if (name == "tanh") return {GeluForm::Tanh};
   if (name == "none" || name == "erf" || name == "exact") return {GeluForm::Erf};
   fail("there is no form \"" + name + "\".");
+}
+
+ConvOptions Call::conv() const {
+  ConvOptions options;
+  options.stride = same_on_all_axes({"stride"}, 1);
+  options.padding = same_on_all_axes({"padding", "pad"}, 0);
+  options.dilation = same_on_all_axes({"dilation"}, 1);
+  options.groups = static_cast<int>(attrs.integer({"groups"}, 1));
+  return options;
+}
+
+PoolOptions Call::pool() const {
+  PoolOptions options;
+  options.size = same_on_all_axes({"k", "size", "kernel", "kernel_size"}, 2);
+  options.stride = same_on_all_axes({"stride"}, options.size);
+  return options;
+}
+
+/// One number, or a list of equal ones.
+std::int64_t Call::same_on_all_axes(Attrs::Names names, std::int64_t fallback) const {
+  if (!attrs.has(names)) return fallback;
+  const std::vector<std::int64_t> values = attrs.integers(names);
+  for (std::int64_t value : values) {
+    if (value != values.front()) fail(std::string("different values of ") + *names.begin() + " on different axes are not supported.");
+  }
+  return values.empty() ? fallback : values.front();
 }
 
 /// A pair [before, after] for each axis; for a single axis also the bare pair.

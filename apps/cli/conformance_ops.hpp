@@ -37,10 +37,13 @@ class Call {
   CrossEntropyOptions cross_entropy() const;
   GeluOptions gelu() const;
   std::vector<PadWidth> pads() const;
+  ConvOptions conv() const;
+  PoolOptions pool() const;
 
   [[noreturn]] void fail(const std::string& what) const { throw Error(op_ + ": " + what); }
 
  private:
+  std::int64_t same_on_all_axes(Attrs::Names names, std::int64_t fallback) const;
   std::string op_;
   std::vector<Tensor> inputs_;
 };

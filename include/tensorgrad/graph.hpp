@@ -69,6 +69,8 @@ struct PermAttr { std::vector<int> perm; };                  ///< Permute: outpu
 struct SliceAttr { std::vector<std::int64_t> start, step, size; };
 /// Pad: `low` and `high` elements around an axis and `interior` between neighbours.
 struct PadAttr { std::vector<std::int64_t> low, high, interior; double value = 0; };
+/// Window: axis `axis` becomes two, `count` windows of `size` elements each.
+struct WindowAttr { int axis; std::int64_t size, stride, dilation, count; };
 /// AdamUpdate and SgdUpdate. Rate, bias corrections and decay factor come as a tensor (see
 /// optim/update.hpp), because they change from step to step.
 struct UpdateAttr {
@@ -80,7 +82,7 @@ struct UpdateAttr {
 };
 
 using Attrs = std::variant<NoAttrs, InputAttr, StateAttr, ValueAttr, IotaAttr, LiteralAttr, ShapeAttr,
-                           DTypeAttr, AxesAttr, AxisAttr, PermAttr, SliceAttr, PadAttr, UpdateAttr>;
+                           DTypeAttr, AxesAttr, AxisAttr, PermAttr, SliceAttr, PadAttr, WindowAttr, UpdateAttr>;
 
 /// The attributes as the printer shows them (`axes=[0, 2]`); empty if there are none. Equal text
 /// means equal attributes, except for literals.

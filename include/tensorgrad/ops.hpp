@@ -40,6 +40,16 @@ struct CrossEntropyOptions {
   std::optional<int> ignore_index = {};  ///< Positions with this target count nothing.
   double label_smoothing = 0;
 };
+struct AttentionOptions {
+  bool causal = true;
+  std::optional<double> scale = {};  ///< 1/√D unless said.
+};
+struct ConvOptions { std::int64_t stride = 1, padding = 0, dilation = 1; int groups = 1; };
+struct PoolOptions { std::int64_t size = 2, stride = 0; };  ///< The stride is the size unless said.
+struct RopeOptions {
+  double base = 10000;
+  std::optional<Tensor> offset = {};  ///< A scalar added to every position.
+};
 struct LossOptions { Reduction reduction = Reduction::Mean; };
 
 // ---- leaves
@@ -121,6 +131,10 @@ Tensor logsumexp(Operand x, ReduceOptions options = {});
 Tensor argmax(Operand x, std::optional<int> axis = {}, bool keepdims = false);
 Tensor argmin(Operand x, std::optional<int> axis = {}, bool keepdims = false);
 
+// ---- scans
+/// Sums of all elements up to and including each, along `axis`.
+Tensor cumsum(Operand x, int axis = -1);
+
 // ---- shape
 /// One dimension may be −1.
 Tensor reshape(Operand x, Shape shape);
@@ -177,6 +191,23 @@ Tensor softmax_causal(Operand x);
 Tensor cross_entropy(Operand logits, const Tensor& targets, CrossEntropyOptions options = {});
 /// −log_probs[target] over the last axis.
 Tensor nll_loss(Operand log_probs, const Tensor& targets, CrossEntropyOptions options = {});
+
+// ---- attention and position
+/// softmax(q·kᵀ·scale)·v on [B, H, T, D]. Key and value may have fewer heads, which query heads share.
+Tensor attention(Operand q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
+/// Rotary embedding of [..., T, D]: pairs (i, i + D/2) turn with the position.
+Tensor rope(Operand x, RopeOptions options = {});
+
+// ---- convolution and pooling
+/// x [N, C, T], weight [O, C/groups, k], bias [O].
+Tensor conv1d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {}, ConvOptions options = {});
+/// x [N, C, H, W], weight [O, C/groups, kh, kw], bias [O].
+Tensor conv2d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {}, ConvOptions options = {});
+/// Depthwise over time, seeing the past only: x [B, L, D], weight [D, K], bias [D].
+Tensor conv1d_causal(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {});
+Tensor max_pool2d(Operand x, PoolOptions options = {});
+Tensor avg_pool2d(Operand x, PoolOptions options = {});
+Tensor nearest_upsample2d(Operand x, std::int64_t factor);
 
 // ---- norms, over the last axis
 Tensor layer_norm(Operand x, const std::optional<Tensor>& gain = {},

@@ -169,10 +169,11 @@ Tensor logsumexp(Operand x, ReduceOptions options) {
   const ReduceOptions keep{Axes(axes), true};
   constexpr double kLowest = -3.4028234663852886e38;  // so that a row of −inf stays −inf, not NaN
   const Tensor m = stop_gradient(maximum(max(tensor, keep), kLowest));
-  const Tensor kept = m + log(sum(exp(tensor - m), keep));
+  const Tensor log_sum = log(sum(exp(tensor - m), keep)), kept = m + log_sum;
   const Tensor result = options.keepdims ? kept : reshape(kept, without(tensor.shape(), axes));
   return with_gradient(result, {tensor}, [=](const Tensor& g) -> std::vector<Tensor> {
-    return {reshape(g, kept.shape()) * exp(tensor - maximum(kept, kLowest))};
+    // In this order no digits are lost where the values are large.
+    return {reshape(g, kept.shape()) * exp((tensor - m) - maximum(log_sum, kLowest))};
   });
 }
 

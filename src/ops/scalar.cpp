@@ -97,6 +97,7 @@ double apply_scalar(OpKind op, DType from, DType to, const double* args) {
     case OpKind::Permute:
     case OpKind::BroadcastTo:
     case OpKind::Slice:
+    case OpKind::Window:
     case OpKind::Pad:
     case OpKind::Concat:
     case OpKind::IndexSelect:

@@ -63,6 +63,14 @@ std::vector<Index> through_view(const Graph& graph, const Node& view, const std:
       }
       return result;
     }
+    case OpKind::Window: {
+      const auto& w = std::get<WindowAttr>(view.attrs);
+      const auto axis = static_cast<std::size_t>(w.axis);
+      std::vector<Index> result(index.begin(), index.begin() + w.axis);
+      result.push_back(index[axis] * w.stride + index[axis + 1] * w.dilation);
+      result.insert(result.end(), index.begin() + w.axis + 2, index.end());
+      return result;
+    }
     case OpKind::StopGradient: return index;
     default: throw InternalError(std::string("through_view: ") + to_string(view.op) + " is no plain view");
   }

@@ -589,6 +589,40 @@ void loss_cases(Cases& cases) {
                     });
 }
 
+void attention_cases(Cases& cases) {
+  cases.add("attention", "causal", {{{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5, 4}}},
+            [](X x) { return attention(x[0], x[1], x[2]); });
+  cases.add("attention", "grouped", {{{1, 4, 3, 2}}, {{1, 2, 5, 2}}, {{1, 2, 5, 3}}},
+            [](X x) { return attention(x[0], x[1], x[2], {.causal = false, .scale = 0.3}); });
+  cases.add("rope", "offset", {{{2, 5, 6}}, {{1, 1, 3, 2}}}, [](X x) {
+    return several({rope(x[0]), rope(x[0], {.base = 100, .offset = constant(3.0)}), rope(x[1])});
+  });
+  cases.add("cumsum", "axes", {{{2, 5, 3}}}, [](X x) {
+    return several({cumsum(x[0]), cumsum(x[0], 0), cumsum(x[0], 1)});
+  });
+}
+
+void convolution_cases(Cases& cases) {
+  cases.add("conv2d", "plain", {{{2, 3, 5, 6}}, {{4, 3, 3, 2}}, {{4}}},
+            [](X x) { return conv2d(x[0], x[1], x[2]); });
+  cases.add("conv2d", "strided_padded_dilated_grouped", {{{1, 4, 7, 5}}, {{6, 2, 3, 3}}}, [](X x) {
+    return conv2d(x[0], x[1], {}, {.stride = 2, .padding = 2, .dilation = 2, .groups = 2});
+  });
+  cases.add("conv1d", "plain", {{{2, 3, 7}}, {{2, 3, 3}}, {{2}}},
+            [](X x) { return conv1d(x[0], x[1], x[2], {.padding = 1}); });
+  cases.add("conv1d", "strided_grouped", {{{1, 4, 9}}, {{4, 1, 2}}},
+            [](X x) { return conv1d(x[0], x[1], {}, {.stride = 3, .dilation = 2, .groups = 4}); });
+  cases.add("conv1d_causal", "bias", {{{2, 6, 3}}, {{3, 4}}, {{3}}},
+            [](X x) { return several({conv1d_causal(x[0], x[1], x[2]), conv1d_causal(x[0], x[1])}); });
+  cases.add("max_pool2d", "overlapping", {{{2, 2, 5, 6}}}, [](X x) {
+    return several({max_pool2d(x[0]), max_pool2d(x[0], {.size = 3, .stride = 1})});
+  });
+  cases.add("avg_pool2d", "overlapping", {{{2, 2, 5, 6}}}, [](X x) {
+    return several({avg_pool2d(x[0]), avg_pool2d(x[0], {.size = 3, .stride = 2})});
+  });
+  cases.add("nearest_upsample2d", "three", {{{1, 2, 3, 2}}}, [](X x) { return nearest_upsample2d(x[0], 3); });
+}
+
 void optimizer_cases(Cases& cases) {
   const auto never = [](const std::string&) { return false; };
   const auto add_case = [&](const char* variant, Optimizer optimizer) {
@@ -628,6 +662,8 @@ const std::vector<OpCase>& op_cases() {
     softmax_cases(cases);
     norm_cases(cases);
     control_cases(cases);
+    attention_cases(cases);
+    convolution_cases(cases);
     loss_cases(cases);
     optimizer_cases(cases);
     return cases.all;

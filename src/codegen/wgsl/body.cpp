@@ -386,6 +386,7 @@ std::string Body::operation(const Expr& e) {
     case OpKind::Permute:
     case OpKind::BroadcastTo:
     case OpKind::Slice:
+    case OpKind::Window:
     case OpKind::Pad:
     case OpKind::Concat:
     case OpKind::IndexSelect:

@@ -136,6 +136,16 @@ Values slice(const Call& c) {
   });
 }
 
+// out[.., i, k, ..] = x[.., i·stride + k·dilation, ..]
+Values window(const Call& c) {
+  const auto& a = c.attr<WindowAttr>();
+  return view(c, [&](Index index) {
+    index[at(a.axis)] = index[at(a.axis)] * a.stride + index[at(a.axis + 1)] * a.dilation;
+    index.erase(index.begin() + a.axis + 1);
+    return index;
+  });
+}
+
 // out[low + i·(interior + 1)] = x[i], the value elsewhere
 Values pad(const Call& c) {
   const auto& a = c.attr<PadAttr>();
@@ -369,6 +379,7 @@ std::vector<Values> evaluate(const Call& c) {
     case OpKind::Permute: return {permute(c)};
     case OpKind::BroadcastTo: return {broadcast_to(c)};
     case OpKind::Slice: return {slice(c)};
+    case OpKind::Window: return {window(c)};
     case OpKind::Pad: return {pad(c)};
     case OpKind::Concat: return {concat(c)};
     case OpKind::IndexSelect: return {index_select(c)};
