@@ -8,7 +8,9 @@ namespace tensorgrad {
 // softmax(q·kᵀ·scale)·v. With grouped heads, H/G query heads share each of the G key and value heads.
 Tensor attention(Operand query, const Tensor& key, const Tensor& value, AttentionOptions options) {
   SiteScope scope(query.site());
-  const Tensor q = as_tensor("attention", query, f32);
+  const Tensor q = float_tensor("attention", query);
+  check_operand("attention", key, query.site());
+  check_operand("attention", value, query.site());
   const auto types = q.type().to_string() + ", " + key.type().to_string() + " and " + value.type().to_string();
   const bool ranks = q.rank() == 4 && key.rank() == 4 && value.rank() == 4;
   if (!ranks || q.shape(0) != key.shape(0) || key.shape(0) != value.shape(0) || key.shape(1) != value.shape(1) ||

@@ -62,6 +62,8 @@ Tensor windows(const char* op, const Tensor& x, int axis, std::int64_t size, std
 
 void check_conv(const char* op, const Tensor& x, const Tensor& w, const std::optional<Tensor>& b, int spatial, int groups,
                 Site site) {
+  check_operand(op, w, site);
+  if (b) check_operand(op, *b, site);
   const int rank = spatial + 2;
   if (x.rank() != rank || w.rank() != rank || groups < 1 || x.shape(1) % groups != 0 || w.shape(0) % groups != 0 ||
       w.shape(1) * groups != x.shape(1) || (b && b->shape() != Shape{w.shape(0)})) {
@@ -79,7 +81,7 @@ void check_conv(const char* op, const Tensor& x, const Tensor& w, const std::opt
 Tensor conv2d(Operand input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions options) {
   SiteScope scope(input.site());
   const Site site = input.site();
-  Tensor x = as_tensor("conv2d", input, f32);
+  Tensor x = float_tensor("conv2d", input);
   check_conv("conv2d", x, weight, bias, 2, options.groups, site);
   const std::int64_t p = options.padding, s = options.stride, d = options.dilation, groups = options.groups;
   if (p > 0) x = pad(x, {{0, 0}, {0, 0}, {p, p}, {p, p}});
@@ -99,7 +101,7 @@ Tensor conv2d(Operand input, const Tensor& weight, const std::optional<Tensor>& 
 Tensor conv1d(Operand input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions options) {
   SiteScope scope(input.site());
   const Site site = input.site();
-  Tensor x = as_tensor("conv1d", input, f32);
+  Tensor x = float_tensor("conv1d", input);
   check_conv("conv1d", x, weight, bias, 1, options.groups, site);
   if (options.padding > 0) x = pad(x, {{0, 0}, {0, 0}, {options.padding, options.padding}});
   const std::int64_t batch = x.shape(0), groups = options.groups, channels = x.shape(1) / groups;
@@ -115,7 +117,9 @@ Tensor conv1d(Operand input, const Tensor& weight, const std::optional<Tensor>& 
 // y[b, l, d] = bias[d] + Σ_k w[d, k]·x[b, l − (K−1) + k, d]: the last tap sees the present
 Tensor conv1d_causal(Operand input, const Tensor& weight, const std::optional<Tensor>& bias) {
   SiteScope scope(input.site());
-  const Tensor x = as_tensor("conv1d_causal", input, f32);
+  const Tensor x = float_tensor("conv1d_causal", input);
+  check_operand("conv1d_causal", weight, input.site());
+  if (bias) check_operand("conv1d_causal", *bias, input.site());
   if (x.rank() != 3 || weight.rank() != 2 || weight.shape(0) != x.shape(2) || (bias && bias->shape() != Shape{x.shape(2)})) {
     fail_op("conv1d_causal",
             "x " + x.type().to_string() + " and weight " + weight.type().to_string() +

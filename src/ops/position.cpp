@@ -9,7 +9,7 @@ namespace tensorgrad {
 // second to last axis. The offset is an operand, so that decoding can move on without recompiling.
 Tensor rope(Operand x, RopeOptions options) {
   SiteScope scope(x.site());
-  const Tensor tensor = as_tensor("rope", x, f32);
+  const Tensor tensor = float_tensor("rope", x);
   if (tensor.rank() < 2 || tensor.shape(-1) % 2 != 0) {
     fail_op("rope", "needs [..., time, dim] with an even dim, not " + tensor.type().to_string() + ".", x.site());
   }

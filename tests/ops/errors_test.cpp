@@ -161,6 +161,27 @@ TEST(Errors, OfLosses) {
   EXPECT_OP_ERROR(clamp(f({3}), 2, 1), "clamp: ", "lower bound 2", "upper bound 1");
 }
 
+TEST(Errors, OfAttentionAndConvolution) {
+  EXPECT_OP_ERROR(attention(f({2, 3, 5, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 4})),
+                  "attention: ", "f32[2, 3, 5, 4]", "f32[2, 2, 5, 4]", "multiple of the key heads");
+  EXPECT_OP_ERROR(attention(f({5, 4}), f({5, 4}), f({5, 4})), "attention: ", "f32[5, 4]",
+                  "[batch, heads, time, dim]");
+  EXPECT_OP_ERROR(rope(f({3, 5})), "rope: ", "f32[3, 5]", "even dim");
+  EXPECT_OP_ERROR(cumsum(f({3}), 1), "cumsum: ", "axis 1", "f32[3]");
+  EXPECT_OP_ERROR(conv2d(f({1, 3, 5, 5}), f({4, 2, 3, 3})), "conv2d: ", "f32[1, 3, 5, 5]",
+                  "f32[4, 2, 3, 3]", "groups 1");
+  EXPECT_OP_ERROR(conv1d(f({1, 3, 5}), f({4, 3, 3}), f({3})), "conv1d: ", "bias f32[3]");
+  EXPECT_OP_ERROR(conv1d(f({1, 3, 5}), f({4, 3, 7})), "conv1d: ", "window of 7", "f32[1, 3, 5]");
+  EXPECT_OP_ERROR(conv1d_causal(f({1, 5, 3}), f({2, 4})), "conv1d_causal: ", "f32[1, 5, 3]",
+                  "f32[2, 4]");
+  EXPECT_OP_ERROR(max_pool2d(f({1, 1, 3, 3}), {.size = 4}), "max_pool2d: ", "window of 4");
+  EXPECT_OP_ERROR(avg_pool2d(f({3, 3})), "avg_pool2d: ", "f32[3, 3]");
+  EXPECT_OP_ERROR(conv2d(i({1, 3, 5, 5}), f({4, 3, 3, 3})), "conv2d: ", "i32[1, 3, 5, 5]");
+  EXPECT_OP_ERROR(conv1d(f({1, 3, 5}), Tensor{}), "conv1d: ", "empty tensor");
+  EXPECT_OP_ERROR(attention(f({1, 1, 2, 2}), Tensor{}, Tensor{}), "attention: ", "empty tensor");
+  EXPECT_OP_ERROR(nearest_upsample2d(f({3, 3}), 2), "nearest_upsample2d: ", "f32[3, 3]");
+}
+
 TEST(Errors, OfOperandsThatAreNoTensors) {
   EXPECT_OP_ERROR(Tensor{} + 1.0, "add: ", "empty tensor");
   EXPECT_OP_ERROR(exp(Tensor{}), "exp: ", "empty tensor");
