@@ -153,6 +153,12 @@ void expect_right(const Kernel& kernel) {
 
 // ---- kernels
 
+HostBuffers zeros(int count, std::size_t n) {
+  HostBuffers host;
+  for (int i = 0; i < count; ++i) host[i].assign(n, 0);
+  return host;
+}
+
 struct Sample {
   Kernel kernel;
 };
@@ -251,6 +257,27 @@ TEST(Backend, FoldsInfinitiesAndNan) {
   }
 }
 
+TEST(Backend, ConvertsInPlace) {
+  KernelBuilder b("cast");
+  const Index i = b.outer(10);
+  const int x = b.input(10), y = b.output(10, i32), z = b.output(10, boolean);
+  b.binding(y).buffer = b.binding(z).buffer = b.binding(x).buffer;
+  b.binding(z).offset = 64;
+  const ExprId value = b.load(x, i);
+  b.store(y, i, b.op(OpKind::Cast, {value}, i32));
+  b.store(z, i, b.op(OpKind::Less, {value, b.constant(25)}, boolean));
+  Session session(backend(), {b.done()}, zeros(1, 74));
+  std::vector<float> from(10);
+  for (std::size_t k = 0; k < from.size(); ++k) from[k] = 10.5f * static_cast<float>(k);
+  backend().write(*session.buffers[0], 0, 10, f32, from.data());
+  backend().run(*session.program, Phases::All);
+  std::vector<std::int32_t> whole(10), small(10);
+  read_now(backend(), {{session.buffers[0].get(), 0, 10, i32, whole.data()},
+                       {session.buffers[0].get(), 64, 10, boolean, small.data()}});
+  EXPECT_EQ(whole, (std::vector<std::int32_t>{0, 10, 21, 31, 42, 52, 63, 73, 84, 94}));
+  EXPECT_EQ(small, (std::vector<std::int32_t>{1, 1, 1, 0, 0, 0, 0, 0, 0, 0}));
+}
+
 TEST(Backend, RunsMoreWorkgroupsThanADimensionHolds) {
   KernelBuilder b("increment");
   const std::int64_t n = 64 * 200 + 5;
@@ -293,12 +320,6 @@ Kernel increment(int from, int to, std::int64_t n, Phase phase = Phase::Gradient
   b.store(y, i, b.op(OpKind::Add, {b.load(x, i), b.constant(1)}));
   b.kernel().phase = phase;
   return b.done();
-}
-
-HostBuffers zeros(int count, std::size_t n) {
-  HostBuffers host;
-  for (int i = 0; i < count; ++i) host[i].assign(n, 0);
-  return host;
 }
 
 TEST(Backend, RunsKernelsInOrderAndPhasesApart) {

@@ -259,9 +259,13 @@ void Body::print(ExprId id) {
       text = condition(e.guards);
       break;
     case Expr::Kind::Load: {
-      const std::string suffix = e.dtype == DType::Bool ? " != 0u" : "";
       const std::string guard = condition(e.guards);
-      text = element(e.binding, e.index) + suffix;
+      text = element(e.binding, e.index);
+      if (module_.array(e.binding).as_bits) {
+        text = std::string("bitcast<") + value_type(e.dtype) + ">(" + text + ")";
+      } else if (e.dtype == DType::Bool) {
+        text += " != 0u";
+      }
       if (guard == "true") break;
       out_.line("var " + name + " = " + literal(0, e.dtype, module_.prelude) + ";", e.node);
       out_.open("if (" + guard + ")", e.node);
@@ -417,8 +421,12 @@ std::vector<ExprId> Body::needs(const Store& s) const {
 
 void Body::store(const Store& s) {
   const Expr& e = expr(s.value);
-  const std::string text =
-      e.dtype == DType::Bool ? "select(0u, 1u, " + value(s.value) + ")" : value(s.value);
+  std::string text = value(s.value);
+  if (e.dtype == DType::Bool) {
+    text = "select(0u, 1u, " + text + ")";
+  } else if (module_.array(s.binding).as_bits) {
+    text = "bitcast<u32>(" + text + ")";
+  }
   out_.line(element(s.binding, s.index) + " = " + text + ";", e.node);
 }
 

@@ -77,7 +77,7 @@ class MatMulPrinter {
     const auto plain = [&](ExprId id) {
       const Expr& e = expr(id);
       return e.kind == Expr::Kind::Load && e.guards.empty() && e.index.is_affine() &&
-             e.dtype == DType::F32;
+             e.dtype == DType::F32 && !module_.array(e.binding).as_bits;
     };
     if (!plain(hint.lhs) || !plain(hint.rhs) || expr(hint.acc).args.size() != 1) return false;
     const ExprId product = expr(hint.acc).args[0];

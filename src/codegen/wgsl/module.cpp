@@ -24,8 +24,10 @@ const char* stored_type(DType dtype) {
 /// Whether two bindings must be one: WebGPU refuses ranges of one buffer that overlap if either is
 /// writable, and what is written through one could not be read through the other.
 bool must_join(const WgslBinding& a, const WgslBinding& b) {
-  if (a.buffer != b.buffer || a.dtype != b.dtype) return false;
-  if (!a.writable && !b.writable) return a.offset == b.offset && a.elements == b.elements;
+  if (a.buffer != b.buffer) return false;
+  if (!a.writable && !b.writable) {
+    return a.dtype == b.dtype && a.offset == b.offset && a.elements == b.elements;
+  }
   return a.offset < b.offset + b.elements && b.offset < a.offset + a.elements;
 }
 
@@ -34,6 +36,7 @@ void join(WgslBinding& into, const WgslBinding& other) {
   into.offset = std::min(into.offset, other.offset);
   into.elements = end - into.offset;
   into.writable = into.writable || other.writable;
+  if (into.dtype != other.dtype) into.dtype = DType::Bool;  // stored as u32
 }
 
 }  // namespace
@@ -74,7 +77,8 @@ Module::Module(const Kernel& k, const WgslLimits& l) : kernel(k), limits(l) {
   for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
     const WgslBinding& whole = joined[part_of[i]];
     arrays_.push_back({(whole.writable ? "out" : "in") + std::to_string(part_of[i]),
-                       kernel.bindings[i].offset - whole.offset});
+                       kernel.bindings[i].offset - whole.offset,
+                       kernel.bindings[i].dtype != whole.dtype});
   }
 }
 

@@ -11,10 +11,12 @@
 
 namespace tensorgrad::wgsl {
 
-/// A kernel's binding as the shader sees it: an element of `array` counted from `start`.
+/// A kernel's binding as the shader sees it: an element of `array` counted from `start`. `as_bits`:
+/// the array is of u32 because bindings of several dtypes share it.
 struct ArrayRef {
   std::string array;
   std::int64_t start = 0;
+  bool as_bits = false;
 };
 
 class Module {
