@@ -173,6 +173,7 @@ int train_addition(const Arguments& args) {
   if (!options.parse(args)) return 0;
 
   JsonLog log(train.log);
+  print_title("addition");
   auto training = compile(Adder{}, loss,
                           {.inputs = inputs(train.batch),
                            .optimizer = optimizer(train),
@@ -184,7 +185,7 @@ int train_addition(const Arguments& args) {
   const std::vector<Pair> sample = first_of(held_out, kAskedAtOnce);
   Examiner examiner(training, sample.size());
 
-  print_header("addition: " + find_example("addition").summary, training.device(), training.ir());
+  print_program(training.device(), training.ir());
   std::printf(
       "  data    %s pairs to learn from, %s held out; 7 + 95 = 102 is written %s,\n"
       "          the answer's digits from the units up\n",

@@ -61,11 +61,16 @@ LoopResult run_loop(const Loop& loop) {
   return result;
 }
 
-void print_header(const std::string& title, const Device& device, const CompiledIR& ir) {
+void print_title(const std::string& example) {
+  const std::string title = example + ": " + find_example(example).summary;
+  std::printf("%s\n", styled(Style::Bold, title).c_str());
+  std::fflush(stdout);
+}
+
+void print_program(const Device& device, const CompiledIR& ir) {
   std::int64_t count = 0;
   for (const auto& [name, place] : ir.plan->params) count += place.type.shape.size();
   const MemoryReport memory = ir.plan->memory();
-  std::printf("%s\n", styled(Style::Bold, title).c_str());
   std::printf("  device  %s: %s\n", device.name().c_str(), device.description().c_str());
   std::printf("  model   %s parameters, %d kernels a step, %s of memory\n",
               with_commas(count).c_str(), memory.kernels, human_bytes(memory.total).c_str());

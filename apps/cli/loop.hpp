@@ -34,8 +34,10 @@ struct LoopResult {
 /// Throws Error if a loss is not finite.
 LoopResult run_loop(const Loop& loop);
 
-/// What is about to be trained and on what: device, parameters, kernels, memory.
-void print_header(const std::string& title, const Device& device, const CompiledIR& ir);
+/// The first line, before compiling, which may take a moment: the example and what it does.
+void print_title(const std::string& example);
+/// What was compiled: device, parameters, kernels, memory.
+void print_program(const Device& device, const CompiledIR& ir);
 
 /// The first line of the log: what was asked for.
 void log_start(JsonLog& log, const std::string& example, const Device& device,

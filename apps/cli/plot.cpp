@@ -176,7 +176,7 @@ class Plotter {
       if (row == 0 || row == last || row == last / 2) {
         const double fraction = last > 0 ? 1 - static_cast<double>(row) / last : 0.5;
         double value = unscaled(y_.at(fraction));
-        if (std::abs(value) < 1e-9 * (y_.high - y_.low)) value = 0;
+        if (!log_ && std::abs(value) < 0.005 * (y_.high - y_.low)) value = 0;
         label = number(value, 3);
       }
       out += right_aligned(label, kLabelWidth) + (label.empty() ? " │" : " ┤") +

@@ -78,6 +78,7 @@ int train_sin(const Arguments& args) {
   if (!options.parse(args)) return 0;
 
   JsonLog log(train.log);
+  print_title("sin");
   auto training = compile(Mlp{}, loss,
                           {.inputs = inputs(train.batch),
                            .optimizer = optimizer(train),
@@ -85,7 +86,7 @@ int train_sin(const Arguments& args) {
                            .device = Device::named(train.device)});
   auto predict = training.attach([](const Mlp& model, const Inputs& in) { return model(in["x"]); },
                                  {.inputs = {{"x", {kPoints, 1}}}});
-  print_header("sin: " + find_example("sin").summary, training.device(), training.ir());
+  print_program(training.device(), training.ir());
   log_start(log, "sin", training.device(), train);
 
   Rng rng(train.seed);

@@ -223,7 +223,13 @@ class Evaluator {
           best = best.value_or(0) + x;
           break;
         case ReduceKind::Prod:
-          best = best.value_or(1) * x;
+          if (dtype == DType::I32) {  // a double would lose the low bits of a large product
+            best = static_cast<double>(static_cast<std::int32_t>(
+                static_cast<std::uint32_t>(static_cast<std::int64_t>(best.value_or(1))) *
+                static_cast<std::uint32_t>(static_cast<std::int64_t>(x))));
+          } else {
+            best = best.value_or(1) * x;
+          }
           break;
         case ReduceKind::Max:
           best = best ? with_nan(*best, x, std::fmax(*best, x)) : x;

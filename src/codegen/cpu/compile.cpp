@@ -687,6 +687,7 @@ class Compiler {
         chosen = &registers[slot.mask].back();
         const std::int64_t size = (lanes(slot.mask) + kSlackLanes) * 4;
         bytes += (size + 63) / 64 * 64;
+        if (size > 1024) bytes = (bytes + 2047) / 2048 * 2048;
       }
       chosen->free_at = life.end;
       slot.offset = chosen->offset;
@@ -737,13 +738,14 @@ Tape compile_tape(const Kernel& kernel, const TapeOptions& options) {
     for (int v : options.add_rows->sequence) layout_options.sequence[static_cast<std::size_t>(v)] = true;
   }
   // The size of a tile depends on how many registers it needs, which is known afterwards.
-  layout_options.lanes = kMaxLanes;
-  layout_options.row_lanes = kRowBytes / 4;
+  layout_options.lanes = options.lanes > 0 ? options.lanes : kMaxLanes;
+  layout_options.row_lanes = options.lanes > 0 ? options.lanes : kRowBytes / 4;
   for (int attempt = 0;; ++attempt) {
     const Layout layout = choose_layout(kernel, layout_options);
     Compiler compiler(kernel, layout, options);
     Tape tape = compiler.run();
     const std::int64_t registers = compiler.full_registers();
+    if (options.lanes > 0) return tape;
     if (registers == 0 && !layout_options.no_registers && layout.has_inner) {
       LayoutOptions large = layout_options;
       large.no_registers = true;

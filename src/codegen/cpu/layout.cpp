@@ -12,6 +12,8 @@ namespace {
 constexpr std::int64_t kEnoughLanes = 192;
 /// Rows of a plain load that one column reduction folds at a time.
 constexpr std::int64_t kDirectRows = 256;
+/// Sides of a tile that is read along one side and written along the other.
+constexpr std::int64_t kTransposeLanes = 32;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -147,12 +149,36 @@ class Chooser {
     outer.erase(std::remove_if(outer.begin(), outer.end(), [&](int d) { return use(d) == VarUse::Singles; }),
                 outer.end());
     if (outer.empty()) return;
-    std::vector<int> fastest{outer.back()};
-    layout_.n0 = fill(0, fastest, options_.lanes);
+    const int fast = outer.back();
     outer.pop_back();
-    if (fastest.empty() && layout_.n0 < kEnoughLanes) {
+    const auto across = std::find(outer.begin(), outer.end(), transposed(fast));
+    const bool transposes = across != outer.end();
+    std::vector<int> fastest{fast};
+    layout_.n0 = fill(0, fastest, transposes ? kTransposeLanes : options_.lanes);
+    if (transposes) {
+      // Square tiles: both sides touch few cache lines.
+      std::vector<int> other{*across};
+      layout_.n1 = fill(1, other, kTransposeLanes);
+    } else if (fastest.empty() && layout_.n0 < kEnoughLanes) {
       layout_.n1 = fill(1, outer, options_.lanes / std::max<std::int64_t>(layout_.n0, 1));
     }
+  }
+
+  /// A dimension along which something is contiguous that is strided along `fast`; -1 if there is none.
+  int transposed(int fast) {
+    const auto strided = [&](const Index& index, int& found) {
+      const std::int64_t stride = index.stride(fast);
+      if (stride == 0 || stride == 1) return;
+      for (int d = 0; d < static_cast<int>(layout_.dims.size()); ++d) {
+        if (index.stride(d) == 1 && dim(d).extent >= 8) found = d;
+      }
+    };
+    int found = -1;
+    for (const Expr& e : kernel_.exprs) {
+      if (e.kind == Expr::Kind::Load) strided(e.index, found);
+    }
+    for (const Store& s : kernel_.stores) strided(s.index, found);
+    return found;
   }
 
   void rows(std::vector<int> outer, std::vector<int> inner) {

@@ -255,70 +255,89 @@ class Builder {
   // ---- guards
 
   struct Guards {
-    bool never = false;             ///< one of them cannot hold
-    std::vector<GuardPart> clips;   ///< affine ones
-    std::vector<const Guard*> tests;  ///< all others
+    bool never = false;        ///< one of them cannot hold
+    bool all_clips = true;     ///< all are clips: affine, and not data
+    std::vector<GuardPart> clips;
+    std::vector<const Guard*> others;       ///< in order
+    std::vector<std::size_t> clips_before;  ///< by `others`
   };
 
   Guards sort(const std::vector<Guard>& guards) const {
     Guards result;
     for (const Guard& g : guards) {
-      if (g.index.uses_data()) {
-        result.tests.push_back(&g);
-        continue;
+      if (!g.index.uses_data()) {
+        const std::int64_t low = g.index.low(), high = g.index.high();
+        if (high < g.low || low >= g.high) result.never = true;
+        if (g.modulus == 1) {
+          if (low >= g.low && high < g.high) continue;
+          if (g.index.is_affine() && result.clips.size() < kMaxClips) {
+            result.clips.push_back({affine_part(g.index), g.low, g.high});
+            continue;
+          }
+        }
       }
-      const std::int64_t low = g.index.low(), high = g.index.high();
-      if (high < g.low || low >= g.high) result.never = true;
-      if (g.modulus > 1) {
-        result.tests.push_back(&g);
-      } else if (low >= g.low && high < g.high) {
-        continue;
-      } else if (g.index.is_affine() && result.clips.size() < kMaxClips) {
-        result.clips.push_back({affine_part(g.index), g.low, g.high});
-      } else {
-        result.tests.push_back(&g);
-      }
+      result.all_clips = false;
+      result.others.push_back(&g);
+      result.clips_before.push_back(result.clips.size());
     }
     return result;
   }
 
   int both(int a, int b) { return a < 0 ? b : b < 0 ? a : operation(OpKind::LogicalAnd, DType::Bool, {a, b}); }
 
-  int in_range(const Guard& g, int gate) {
+  int clip_test(std::vector<GuardPart> clips) {
+    if (clips.empty()) return -1;
     ValueNode n;
-    n.kind = Kind::InRange;
+    n.kind = Kind::ClipTest;
     n.dtype = DType::Bool;
-    n.range = {g.low, g.high, g.modulus, g.indirect, g.node};
-    n.args[0] = index_value(g.index);
-    n.args[1] = gate;
-    inherit(n);
-    n.args[0] = spread(n.args[0], n.mask);
-    if (gate >= 0) n.args[1] = spread(gate, n.mask);
+    n.clips = std::move(clips);
+    for (const GuardPart& c : n.clips) {
+      n.mask |= mask_of(c.index);
+      n.deps |= deps_of(c.index);
+    }
     return add(n);
   }
 
-  /// The conjunction as a bool value; -1 if all hold everywhere. What is out of range counts as an
-  /// error only where everything else holds.
-  int test(const Guards& guards) {
+  int in_range(const Guard& g, bool reports, int gate) {
+    ValueNode n;
+    n.kind = Kind::InRange;
+    n.dtype = DType::Bool;
+    n.range = {g.low, g.high, g.modulus, g.indirect && reports, g.node};
+    n.args[0] = index_value(g.index);
+    n.args[1] = n.range.indirect ? gate : -1;
+    inherit(n);
+    n.args[0] = spread(n.args[0], n.mask);
+    if (n.args[1] >= 0) n.args[1] = spread(n.args[1], n.mask);
+    return add(n);
+  }
+
+  /// The conjunction as a bool value; -1 if all hold everywhere. An index out of range is an error
+  /// only where the guards before it hold.
+  int test(const Guards& guards, bool reports) {
     int ok = -1;
-    if (!guards.clips.empty()) {
-      ValueNode n;
-      n.kind = Kind::ClipTest;
-      n.dtype = DType::Bool;
-      n.clips = guards.clips;
-      for (const GuardPart& c : n.clips) {
-        n.mask |= mask_of(c.index);
-        n.deps |= deps_of(c.index);
-      }
-      ok = add(n);
+    std::size_t done = 0;
+    const auto take_clips = [&](std::size_t end) {
+      ok = both(ok, clip_test({guards.clips.begin() + static_cast<std::ptrdiff_t>(done),
+                               guards.clips.begin() + static_cast<std::ptrdiff_t>(end)}));
+      done = end;
+    };
+    for (std::size_t k = 0; k < guards.others.size(); ++k) {
+      take_clips(guards.clips_before[k]);
+      ok = both(ok, in_range(*guards.others[k], reports, ok));
     }
-    for (const Guard* g : guards.tests) {
-      if (!g->indirect) ok = both(ok, in_range(*g, -1));
-    }
-    for (const Guard* g : guards.tests) {
-      if (g->indirect) ok = both(ok, in_range(*g, ok));
-    }
+    take_clips(guards.clips.size());
     return ok;
+  }
+
+  /// Whether a load of the kernel has this guard: then that reports, knowing the guards around it.
+  bool a_load_reports(const Guard& g) const {
+    for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
+      if (uses_[id] == 0 || kernel_.exprs[id].kind != Expr::Kind::Load) continue;
+      for (const Guard& other : kernel_.exprs[id].guards) {
+        if (other.indirect && other.node == g.node && other.index == g.index) return true;
+      }
+    }
+    return false;
   }
 
   // ---- loads
@@ -332,7 +351,7 @@ class Builder {
     n.map = affine_part(e.index);
     n.mask = mask_of(n.map);
     n.deps = deps_of(n.map);
-    if (guards.tests.empty() && e.index.is_affine()) {
+    if (guards.all_clips && e.index.is_affine()) {
       n.kind = Kind::Load;
       n.clips = guards.clips;
       for (const GuardPart& c : n.clips) {
@@ -344,7 +363,7 @@ class Builder {
     if (!fits_i32(0, kernel_.bindings[static_cast<std::size_t>(e.binding)].elements)) {
       throw DeviceError("cpu: kernel " + kernel_.name + " gathers from more than 2^31 elements.");
     }
-    const int ok = test(guards);
+    const int ok = test(guards, true);
     int offset = irregular_value(e.index);
     const Mask offset_mask = offset < 0 ? Mask{0} : node(offset).mask;
     const Mask ok_mask = ok < 0 ? Mask{0} : node(ok).mask;
@@ -389,7 +408,9 @@ class Builder {
       case Expr::Kind::Test: {
         const Guards guards = sort(e.guards);
         if (guards.never) return constant(0, DType::Bool);
-        const int ok = test(guards);
+        const bool reports = std::none_of(e.guards.begin(), e.guards.end(),
+                                          [&](const Guard& g) { return g.indirect && a_load_reports(g); });
+        const int ok = test(guards, reports);
         return ok < 0 ? constant(1, DType::Bool) : ok;
       }
       case Expr::Kind::Op: return elementwise(e);

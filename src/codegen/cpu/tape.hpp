@@ -183,6 +183,7 @@ enum class VarUse : std::uint8_t {
 
 struct TapeOptions {
   int threads = 1;                ///< blocks should be enough for so many
+  std::int64_t lanes = 0;         ///< of a tile, at most; 0: as many as fit in the cache (tests ask for few)
   std::vector<VarUse> uses;       ///< by variable; empty: all points of all
   /// ScatterHint: store `index` of the kernel adds rows chosen by an i32 expression.
   struct AddRows {

@@ -77,12 +77,12 @@ void check_range(const CpuBuffer& buffer, std::int64_t offset, std::int64_t coun
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int threads) : pool_(threads) {
+  explicit CpuBackend(const CpuOptions& options) : options_(options), pool_(options.threads) {
     target_.name = "cpu";
     target_.whole_buffers = false;
     target_.max_bindings = 64;
     target_.alignment = kAlignment;
-    target_.parallelism = threads;
+    target_.parallelism = options.threads;
     workers_.pool = &pool_;
     grow({});
   }
@@ -117,6 +117,8 @@ class CpuBackend final : public Backend {
     }
     KernelContext context;
     context.threads = pool_.threads();
+    context.lanes = options_.lanes;
+    if (options_.share_all) context.least_work = 1;
     for (std::size_t k = 0; k < buffers.size(); ++k) {
       context.buffers.push_back(buffers[k] ? as_cpu(*buffers[k]).words() : nullptr);
     }
@@ -223,6 +225,7 @@ class CpuBackend final : public Backend {
   }
 
   mutable std::mutex mutex_;
+  CpuOptions options_;
   Target target_;
   Pool pool_;
   Failure failure_;
@@ -235,7 +238,9 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> make_cpu_backend(int threads) { return std::make_shared<CpuBackend>(threads); }
+std::shared_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
+  return std::make_shared<CpuBackend>(options);
+}
 
 std::vector<std::string> kernel_descriptions(const Program& program) {
   const auto* cpu = dynamic_cast<const CpuProgram*>(&program);
@@ -257,7 +262,7 @@ std::shared_ptr<Backend> open_cpu() {
   const std::lock_guard lock(mutex);
   std::shared_ptr<Backend> backend = shared.lock();
   if (!backend) {
-    backend = cpu::make_cpu_backend(cpu::default_threads());
+    backend = cpu::make_cpu_backend({.threads = cpu::default_threads()});
     shared = backend;
   }
   return backend;

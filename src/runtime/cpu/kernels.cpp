@@ -30,14 +30,14 @@ std::vector<float*> binding_bases(const Kernel& kernel, const KernelContext& con
 
 // ---- tapes
 
-TapeTasks::TapeTasks(Tape tape, std::vector<float*> bases, int threads, std::int64_t unit)
+TapeTasks::TapeTasks(Tape tape, std::vector<float*> bases, const KernelContext& context, std::int64_t unit)
     : tape_(std::move(tape), std::move(bases)) {
   const Tape& t = tape_.tape();
   for (const TapeDim& d : t.dims) {
     if (!d.inner && d.extent == 0) return;
   }
   const std::int64_t units = t.outer_blocks / unit;
-  const auto wanted = std::clamp<std::int64_t>(static_cast<std::int64_t>(t.work / kLeastWork), 1, threads);
+  const auto wanted = std::clamp<std::int64_t>(static_cast<std::int64_t>(t.work / context.least_work), 1, context.threads);
   if (units < wanted && t.splits_inner && t.inner_steps >= 2 * wanted) {
     parts_ = static_cast<int>(wanted);
     return;
@@ -87,7 +87,7 @@ namespace {
 class TapeKernel final : public CpuKernel {
  public:
   TapeKernel(const Kernel& kernel, const KernelContext& context)
-      : tasks_(make(kernel, context), binding_bases(kernel, context), context.threads) {}
+      : tasks_(make(kernel, context), binding_bases(kernel, context), context) {}
 
   void run(const Workers& workers) const override { tasks_.run(workers); }
   Needs needs() const override { return tasks_.needs(); }
@@ -102,6 +102,7 @@ class TapeKernel final : public CpuKernel {
   static Tape make(const Kernel& kernel, const KernelContext& context) {
     TapeOptions options;
     options.threads = context.threads;
+    options.lanes = context.lanes;
     return compile_tape(normalise(kernel).kernel, options);
   }
 

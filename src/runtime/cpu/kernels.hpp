@@ -39,8 +39,13 @@ class CpuKernel {
   virtual std::string description() const = 0;
 };
 
+/// Work (Tape::work) below which a second worker is not woken.
+inline constexpr double kLeastWork = 32 << 10;
+
 struct KernelContext {
   int threads = 1;
+  std::int64_t lanes = 0;       ///< TapeOptions::lanes
+  double least_work = kLeastWork;
   std::vector<float*> buffers;  ///< by plan buffer
 };
 
@@ -64,7 +69,7 @@ std::unique_ptr<CpuKernel> make_scatter_kernel(const Kernel& kernel, const Kerne
 class TapeTasks {
  public:
   /// Blocks come in groups of `unit`, which one worker takes in order.
-  TapeTasks(Tape tape, std::vector<float*> bases, int threads, std::int64_t unit = 1);
+  TapeTasks(Tape tape, std::vector<float*> bases, const KernelContext& context, std::int64_t unit = 1);
 
   /// `moved` is the memory of binding `binding` in this run, if it is not the tape's own.
   void run(const Workers& workers, int binding = -1, float* moved = nullptr) const;
@@ -91,8 +96,5 @@ bool is_simple_epilogue(const Kernel& kernel, ExprId reduction);
 
 /// Whether two bindings may share memory.
 bool overlap(const Binding& a, const Binding& b);
-
-/// Work (Tape::work) below which a second worker is not woken.
-inline constexpr double kLeastWork = 32 << 10;
 
 }  // namespace tensorgrad::cpu

@@ -237,6 +237,7 @@ class MatMulKernel final : public CpuKernel {
 
     TapeOptions options;
     options.threads = context.threads;
+    options.lanes = context.lanes;
     options.uses.assign(normal.kernel.vars.size(), VarUse::All);
     const auto set = [&](int v, VarUse use) {
       for (int d : parts(v)) options.uses[static_cast<std::size_t>(d)] = use;

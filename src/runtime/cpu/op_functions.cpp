@@ -66,32 +66,21 @@ OpFunctions functions_of(const Math& m, OpKind op, DType from, DType to) {
     case OpKind::LogicalAnd: return binary(m.logical_and);
     case OpKind::LogicalOr: return binary(m.logical_or);
     case OpKind::Where: return ternary(m.select);
-    case OpKind::ParamInput:
-    case OpKind::TensorInput:
-    case OpKind::StateInput:
-    case OpKind::Literal:
-    case OpKind::Constant:
-    case OpKind::Iota:
-    case OpKind::StopGradient:
-    case OpKind::Reshape:
-    case OpKind::Permute:
-    case OpKind::BroadcastTo:
-    case OpKind::Slice:
-    case OpKind::Pad:
-    case OpKind::Concat:
-    case OpKind::IndexSelect:
-    case OpKind::TakeAlongAxis:
-    case OpKind::ReduceSum:
-    case OpKind::ReduceMax:
-    case OpKind::ReduceMin:
-    case OpKind::ReduceProd:
-    case OpKind::ArgMax:
-    case OpKind::ArgMin:
-    case OpKind::MatMul:
-    case OpKind::ScatterAdd:
-    case OpKind::GlobalNorm:
-    case OpKind::AdamUpdate:
-    case OpKind::SgdUpdate: break;
+    // All other classes.
+#define TENSORGRAD_CASE_Elementwise(Kind)
+#define TENSORGRAD_CASE_Input(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Generated(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_View(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Join(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Gather(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Reduce(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Contract(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Scatter(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Update(Kind) case OpKind::Kind:
+#define OP(Kind, name, arity, Class) TENSORGRAD_CASE_##Class(Kind)
+#include "tensorgrad/ops.def"
+#undef OP
+      break;
   }
   throw InternalError(std::string("cpu: ") + to_string(op) + " is not elementwise");
 }

@@ -212,6 +212,13 @@ void BoundTape::run_steps(State& s, const BoundSection& section) const {
   }
   flush();
   s.first_step = true;
+  // What follows in the block counts full tiles again.
+  for (int loop : tape_.inner_loops) {
+    const auto d = static_cast<std::size_t>(loop);
+    s.pos[d] = 0;
+    enter(d);
+  }
+  set_lanes(s);
 }
 
 // ---- shared reductions
@@ -377,6 +384,17 @@ void copy_run(const Lane* from, std::ptrdiff_t stride, Lane* to, std::size_t n) 
   for (std::size_t k = 0; k < n; ++k) to[k] = from[static_cast<std::ptrdiff_t>(k) * stride];
 }
 
+/// to[r·cols + c] = from[c·stride + r]
+void transpose(const Lane* from, std::ptrdiff_t stride, Lane* to, std::size_t rows, std::size_t cols) {
+  // Lines far apart are no pattern that the machine would fetch ahead of time.
+  for (std::size_t c = 0; c < cols; ++c) {
+    for (std::size_t r = 0; r < rows; r += 16) __builtin_prefetch(from + static_cast<std::ptrdiff_t>(c) * stride + r);
+  }
+  for (std::size_t c = 0; c < cols; ++c, from += stride) {
+    for (std::size_t r = 0; r < rows; ++r) to[r * cols + c] = from[r];
+  }
+}
+
 }  // namespace
 
 void BoundTape::number(State& s, const Instruction& i) const {
@@ -433,6 +451,17 @@ void BoundTape::gather(State& s, const Instruction& i) const {
   std::size_t position[kMaxDims] = {};
   std::ptrdiff_t& at = active.offsets[0];
   at = 0;
+  if (active.count == 0 && runs.count > 0 && runs.stride != 0 && runs.stride != 1 &&
+      map.axes[runs.count - 1].stride == 1) {
+    // Memory is contiguous across the runs: whole columns of the tile are read at a time.
+    Runs tiles = runs;
+    const std::size_t rows = runs.sizes[--tiles.count], cols = runs.length;
+    for (std::size_t r = tiles.runs(); r-- > 0; out += rows * cols) {
+      transpose(reinterpret_cast<const Lane*>(base) + at, runs.stride, out, rows, cols);
+      tiles.next(position, &at, 1, [&](std::size_t, std::size_t k) { return map.axes[k].stride; });
+    }
+    return;
+  }
   if (active.count == 0) {
     for (std::size_t r = runs.runs(); r-- > 0; out += runs.length) {
       copy_run(reinterpret_cast<const Lane*>(base) + at, runs.stride, out, runs.length);

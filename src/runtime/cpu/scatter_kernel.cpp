@@ -137,6 +137,7 @@ class ScatterKernel final : public CpuKernel {
     add.node = expr(hint.sum).node;
     TapeOptions options;
     options.threads = context.threads;
+    options.lanes = context.lanes;
     options.add_rows = &add;
     Tape tape = compile_tape(normal.kernel, options);
     std::int64_t unit = 1;
@@ -145,7 +146,7 @@ class ScatterKernel final : public CpuKernel {
       const TapeDim& dim = tape.dims[static_cast<std::size_t>(d)];
       unit *= (dim.extent + dim.tile - 1) / dim.tile;
     }
-    additions_.emplace(std::move(tape), bases(context), context.threads, unit);
+    additions_.emplace(std::move(tape), bases(context), context, unit);
   }
 
   void make_epilogue(const KernelContext& context) {
@@ -155,7 +156,8 @@ class ScatterKernel final : public CpuKernel {
     rest = without_reduction(rest, kernel_.scatter->sum, sum_binding_, row_major());
     TapeOptions options;
     options.threads = context.threads;
-    epilogue_.emplace(compile_tape(normalise(rest).kernel, options), bases(context), context.threads);
+    options.lanes = context.lanes;
+    epilogue_.emplace(compile_tape(normalise(rest).kernel, options), bases(context), context);
   }
 
   void clear(const Workers& workers, float* sum) const {
