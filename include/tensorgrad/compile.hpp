@@ -111,6 +111,8 @@ class Runner {
   void reset();
   void reset_optimizer_state();
   void set_lr(double rate);
+  void save(const std::string& path, const std::map<std::string, std::string>& metadata);
+  std::map<std::string, std::string> load(const std::string& path);
   const CompiledIR& ir() const;
   ParamRefs params() const;
   const Shape& output_shape(const std::string& name) const;
@@ -207,6 +209,15 @@ class Training {
   void reset_optimizer_state() { runner_->reset_optimizer_state(); }
   /// From now on this rate, whatever the schedule says.
   void set_lr(double rate) { runner_->set_lr(rate); }
+
+  /// Writes parameters, states (moments among them), step count and seed to one safetensors file,
+  /// with `metadata` of the caller's beside them. The old file stays whole until the new one is.
+  void save(const std::string& path, const std::map<std::string, std::string>& metadata = {}) {
+    runner_->save(path, metadata);
+  }
+  /// Takes up where `save` left off: the next losses are the same as if it had never stopped. Gives
+  /// the caller's metadata. A file of another model is refused and nothing changes.
+  std::map<std::string, std::string> load(const std::string& path) { return runner_->load(path); }
 
   const CompiledIR& ir() const { return runner_->ir(); }
   /// Dispatches of a step.

@@ -14,4 +14,5 @@
 #include "tensorgrad/passes.hpp"
 #include "tensorgrad/plan.hpp"
 #include "tensorgrad/runtime.hpp"
+#include "tensorgrad/safetensors.hpp"
 #include "tensorgrad/trace.hpp"

@@ -10,6 +10,7 @@
 #include "tensorgrad/compile.hpp"
 #include "tensorgrad/passes.hpp"
 #include "tensorgrad/runtime.hpp"
+#include "tensorgrad/safetensors.hpp"
 
 namespace tensorgrad {
 
@@ -282,6 +283,14 @@ struct Runner::Impl {
     return captures;
   }
 
+  /// Everything that a step changes, by the name it has in a checkpoint.
+  std::map<std::string, Place> persistent() const {
+    std::map<std::string, Place> places;
+    for (const auto& [name, place] : plan().params) places["param." + name] = place;
+    for (const auto& [name, place] : plan().states) places["state." + name] = place;
+    return places;
+  }
+
   ParamValues read_floats(const std::map<std::string, Place>& places) {
     ParamValues values;
     for (const auto& [name, value] : runtime->read(places)) values[name] = value.as<float>();
@@ -408,6 +417,98 @@ void Runner::set_lr(double rate) {
   std::lock_guard lock(impl_->mutex);
   if (!impl_->optimizer) throw Error("set_lr: this program was compiled without an optimizer.");
   impl_->rate = rate;
+}
+
+namespace {
+constexpr const char* kFormat = "tensorgrad.checkpoint";
+constexpr const char* kStep = "tensorgrad.step";
+constexpr const char* kSeed = "tensorgrad.seed";
+constexpr const char* kRate = "tensorgrad.lr";
+}  // namespace
+
+void Runner::save(const std::string& path, const std::map<std::string, std::string>& metadata) {
+  std::lock_guard lock(impl_->mutex);
+  std::map<std::string, std::string> header = metadata;
+  for (const auto& [key, value] : metadata) {
+    if (key.rfind("tensorgrad.", 0) == 0) throw Error("save: the metadata key \"" + key + "\" is reserved.");
+  }
+  header[kFormat] = "1";
+  header[kStep] = std::to_string(impl_->steps);
+  header[kSeed] = std::to_string(impl_->seed);
+  if (impl_->rate) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.17g", *impl_->rate);
+    header[kRate] = text;
+  }
+  const std::map<std::string, Value> values = impl_->runtime->read(impl_->persistent());
+  std::vector<FileTensor> tensors;
+  std::vector<std::vector<float>> floats;
+  std::vector<std::vector<std::int32_t>> ints;
+  floats.reserve(values.size());  // the tensors below borrow their elements
+  ints.reserve(values.size());
+  for (const auto& [name, value] : values) {
+    std::vector<std::int64_t> shape;
+    for (const Dim& dim : value.shape()) shape.push_back(dim.size);
+    if (value.dtype() == f32) {
+      floats.push_back(value.as<float>());
+      tensors.push_back(FileTensor::f32(name, std::move(shape), floats.back()));
+    } else {
+      ints.push_back(value.as<std::int32_t>());
+      tensors.push_back(FileTensor::i32(name, std::move(shape), ints.back()));
+    }
+  }
+  write_safetensors(path, tensors, header);
+}
+
+std::map<std::string, std::string> Runner::load(const std::string& path) {
+  std::lock_guard lock(impl_->mutex);
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  std::map<std::string, std::string> metadata = file.metadata();
+  const auto refuse = [&](const std::string& what) { throw IoError("load: " + path + " " + what); };
+  const auto number = [&](const char* key) -> std::uint64_t {
+    const auto found = metadata.find(key);
+    if (found == metadata.end()) refuse(std::string("is no checkpoint of tensorgrad: it has no ") + key + ".");
+    try {
+      std::size_t used = 0;
+      const std::uint64_t value = std::stoull(found->second, &used);
+      if (used == found->second.size()) return value;
+    } catch (const std::exception&) {
+      // said below
+    }
+    refuse(std::string("has a bad ") + key + ": \"" + found->second + "\".");
+    return 0;
+  };
+  number(kFormat);
+  const std::uint64_t step = number(kStep), seed = number(kSeed);
+  std::optional<double> rate;
+  if (metadata.count(kRate)) rate = std::strtod(metadata.at(kRate).c_str(), nullptr);
+  // Everything is checked before anything changes.
+  const std::map<std::string, Place> places = impl_->persistent();
+  for (const auto& [name, place] : places) {
+    if (!file.has(name)) refuse("lacks " + name + ": it was saved from another model or optimizer.");
+    std::vector<std::int64_t> shape;
+    for (const Dim& dim : place.type.shape) shape.push_back(dim.size);
+    if (file.info(name).shape != shape || (file.info(name).dtype == FileDType::F32) != (place.type.dtype == f32)) {
+      refuse("has " + name + " of another type than " + place.type.to_string() + ".");
+    }
+  }
+  for (const std::string& name : file.names()) {
+    if (!places.count(name)) refuse("has " + name + ", which this model and optimizer do not.");
+  }
+  for (const auto& [name, place] : places) {
+    if (place.type.dtype == f32) {
+      const std::vector<float> values = file.read_f32(name);
+      impl_->runtime->write_words(place, values.data());
+    } else {
+      const std::vector<std::int32_t> values = file.read_i32(name);
+      impl_->runtime->write_words(place, values.data());
+    }
+  }
+  impl_->steps = static_cast<std::int64_t>(step);
+  impl_->seed = seed;
+  impl_->rate = rate;
+  for (const char* key : {kFormat, kStep, kSeed, kRate}) metadata.erase(key);
+  return metadata;
 }
 
 const CompiledIR& Runner::ir() const { return impl_->ir; }
