@@ -294,7 +294,9 @@ std::int64_t Call::same_on_all_axes(Attrs::Names names, std::int64_t fallback) c
   if (!attrs.has(names)) return fallback;
   const std::vector<std::int64_t> values = attrs.integers(names);
   for (std::int64_t value : values) {
-    if (value != values.front()) fail(std::string("different values of ") + *names.begin() + " on different axes are not supported.");
+    if (value != values.front())
+      fail(std::string("different values of ") + *names.begin() +
+           " on different axes are not supported.");
   }
   return values.empty() ? fallback : values.front();
 }

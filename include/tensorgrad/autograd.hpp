@@ -21,6 +21,7 @@ GradResult append_grad(Graph& graph);
 /// Appends the vector-Jacobian products of several outputs: given dLoss/dOutput for each, gives
 /// dLoss/dX for each tensor of `wrt` (an invalid Tensor where no output depends on it).
 std::vector<Tensor> append_vjp(Graph& graph, const std::vector<Tensor>& outputs,
-                               const std::vector<Tensor>& cotangents, const std::vector<Tensor>& wrt);
+                               const std::vector<Tensor>& cotangents,
+                               const std::vector<Tensor>& wrt);
 
 }  // namespace tensorgrad

@@ -36,7 +36,7 @@ class Inputs {
 /// A parameter's place on a device, to share it with another program.
 struct ParamRef {
   std::shared_ptr<DeviceBuffer> buffer;
-  std::int64_t offset = 0;        ///< elements
+  std::int64_t offset = 0;  ///< elements
   std::int64_t buffer_bytes = 0;
   Shape shape;
 };
@@ -129,10 +129,13 @@ namespace detail {
 
 template <class Model, class Fn>
 ProgramRequest make_request(const Model& model, Fn fn, const InputDecls& inputs) {
-  static_assert(std::is_invocable_v<Fn, const Model&, const Inputs&>,
-                "tensorgrad: the forward function must take (const Model&, const tensorgrad::Inputs&)");
-  static_assert(std::is_convertible_v<std::invoke_result_t<Fn, const Model&, const Inputs&>, Outputs>,
-                "tensorgrad: the forward function must return a Tensor, or named ones as tensorgrad::Outputs");
+  static_assert(
+      std::is_invocable_v<Fn, const Model&, const Inputs&>,
+      "tensorgrad: the forward function must take (const Model&, const tensorgrad::Inputs&)");
+  static_assert(
+      std::is_convertible_v<std::invoke_result_t<Fn, const Model&, const Inputs&>, Outputs>,
+      "tensorgrad: the forward function must return a Tensor, or named ones as "
+      "tensorgrad::Outputs");
   ProgramRequest request;
   request.inputs = inputs;
   request.trace = [model, fn](const Inputs& in, std::vector<MaterializedParam>& params) -> Outputs {
@@ -153,11 +156,17 @@ class Forward {
       : model_(std::move(model)), runner_(std::make_shared<Runner>(std::move(request))) {}
 
   /// Runs once with these inputs.
-  RunResult run(const Feed& feed = {}, RunOptions options = {}) { return runner_->run(feed, options); }
+  RunResult run(const Feed& feed = {}, RunOptions options = {}) {
+    return runner_->run(feed, options);
+  }
   ParamValues download_params() { return runner_->download_params(); }
-  void upload_params(const ParamValues& values, UploadOptions options = {}) { runner_->upload_params(values, options); }
+  void upload_params(const ParamValues& values, UploadOptions options = {}) {
+    runner_->upload_params(values, options);
+  }
   /// The shape of the single output, or of one by name.
-  const Shape& output_shape(const std::string& name = "") const { return runner_->output_shape(name); }
+  const Shape& output_shape(const std::string& name = "") const {
+    return runner_->output_shape(name);
+  }
   const CompiledIR& ir() const { return runner_->ir(); }
   int kernel_count() const { return ir().plan->kernel_count(); }
   MemoryReport memory() const { return ir().plan->memory(); }
@@ -179,7 +188,9 @@ class Training {
       : model_(std::move(model)), runner_(std::make_shared<Runner>(std::move(request))) {}
 
   /// One step: forward, backward and, with an optimizer, update.
-  StepResult step(const Feed& feed, RunOptions options = {}) { return runner_->step(feed, options); }
+  StepResult step(const Feed& feed, RunOptions options = {}) {
+    return runner_->step(feed, options);
+  }
   /// A step that gives its outputs instead of the loss alone.
   RunResult run(const Feed& feed, RunOptions options = {}) { return runner_->run(feed, options); }
   /// A step whose loss is fetched later; several may be in flight.
@@ -200,7 +211,9 @@ class Training {
   }
 
   ParamValues download_params() { return runner_->download_params(); }
-  void upload_params(const ParamValues& values, UploadOptions options = {}) { runner_->upload_params(values, options); }
+  void upload_params(const ParamValues& values, UploadOptions options = {}) {
+    runner_->upload_params(values, options);
+  }
   /// The gradients of the last step, before clipping.
   ParamValues download_param_grads() { return runner_->download_param_grads(); }
   /// Back to the first values and an empty optimizer: the same losses again.
@@ -224,7 +237,9 @@ class Training {
   int kernel_count() const { return ir().plan->kernel_count(); }
   /// Bytes and dispatches of a step, known before the first.
   MemoryReport memory() const { return ir().plan->memory(); }
-  const Shape& output_shape(const std::string& name = "") const { return runner_->output_shape(name); }
+  const Shape& output_shape(const std::string& name = "") const {
+    return runner_->output_shape(name);
+  }
   ParamRefs params() const { return runner_->params(); }
   std::uint64_t seed() const { return runner_->seed(); }
   std::int64_t step_count() const { return runner_->step_count(); }
@@ -258,7 +273,7 @@ Forward<Model> compile_forward(Model model, Fn forward, const ForwardOptions& op
 }
 
 /// Traces, differentiates, optimises and plans, without touching a device's runtime.
-CompiledIR compile_to_ir(const std::function<Outputs()>& fn, bool training, const std::optional<Optimizer>& optimizer,
-                         const Target& target);
+CompiledIR compile_to_ir(const std::function<Outputs()>& fn, bool training,
+                         const std::optional<Optimizer>& optimizer, const Target& target);
 
 }  // namespace tensorgrad

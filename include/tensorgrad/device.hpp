@@ -32,7 +32,7 @@ class Device {
     std::string description;  ///< `NVIDIA H200 (Vulkan)`
     bool available = false;
     bool software = false;
-    std::string reason;       ///< why it is not available
+    std::string reason;  ///< why it is not available
   };
   /// Every device, with the reason where one cannot be used here.
   static std::vector<Info> list();

@@ -24,7 +24,8 @@ struct InputDecl {
   InputDecl() = default;
   InputDecl(std::initializer_list<Dim> dims) : shape(dims) {}
   InputDecl(std::initializer_list<Dim> dims, DType type) : shape(dims), dtype(type) {}
-  InputDecl(Shape s, DType type = DType::F32) : shape(std::move(s)), dtype(type) {}  // NOLINT: implicit
+  InputDecl(Shape s, DType type = DType::F32)
+      : shape(std::move(s)), dtype(type) {}  // NOLINT: implicit
 };
 using InputDecls = std::vector<std::pair<std::string, InputDecl>>;
 
@@ -35,16 +36,21 @@ class FeedValue {
       : words_(values.data()), count_(static_cast<std::int64_t>(values.size())), is_float_(true) {}
   FeedValue(std::span<const std::int32_t> values)  // NOLINT: implicit on purpose
       : words_(values.data()), count_(static_cast<std::int64_t>(values.size())), is_float_(false) {}
-  FeedValue(const std::vector<float>& values) : FeedValue(std::span<const float>(values)) {}  // NOLINT
-  FeedValue(const std::vector<std::int32_t>& values) : FeedValue(std::span<const std::int32_t>(values)) {}  // NOLINT
+  FeedValue(const std::vector<float>& values)
+      : FeedValue(std::span<const float>(values)) {}  // NOLINT
+  FeedValue(const std::vector<std::int32_t>& values)
+      : FeedValue(std::span<const std::int32_t>(values)) {}  // NOLINT
   template <std::size_t N>
-  FeedValue(const std::array<float, N>& values) : FeedValue(std::span<const float>(values)) {}  // NOLINT
+  FeedValue(const std::array<float, N>& values)
+      : FeedValue(std::span<const float>(values)) {}  // NOLINT
   template <std::size_t N>
-  FeedValue(const std::array<std::int32_t, N>& values) : FeedValue(std::span<const std::int32_t>(values)) {}  // NOLINT
+  FeedValue(const std::array<std::int32_t, N>& values)
+      : FeedValue(std::span<const std::int32_t>(values)) {}  // NOLINT
   template <std::size_t N>
   FeedValue(const float (&values)[N]) : FeedValue(std::span<const float>(values, N)) {}  // NOLINT
   template <std::size_t N>
-  FeedValue(const std::int32_t (&values)[N]) : FeedValue(std::span<const std::int32_t>(values, N)) {}  // NOLINT
+  FeedValue(const std::int32_t (&values)[N])
+      : FeedValue(std::span<const std::int32_t>(values, N)) {}  // NOLINT
 
   const void* words() const { return words_; }
   std::int64_t count() const { return count_; }
@@ -79,7 +85,9 @@ class Batch {
   using Values = std::variant<std::vector<float>, std::vector<std::int32_t>>;
   Batch() = default;
   Batch(std::initializer_list<std::pair<std::string, Values>> items) : items_(items) {}
-  void set(std::string name, Values values) { items_.emplace_back(std::move(name), std::move(values)); }
+  void set(std::string name, Values values) {
+    items_.emplace_back(std::move(name), std::move(values));
+  }
   const std::vector<std::pair<std::string, Values>>& items() const { return items_; }
   std::vector<FeedItem> view() const;
 
@@ -91,7 +99,8 @@ class Batch {
 class Value {
  public:
   Value() = default;
-  Value(TensorType type, std::vector<std::uint32_t> words) : type_(std::move(type)), words_(std::move(words)) {}
+  Value(TensorType type, std::vector<std::uint32_t> words)
+      : type_(std::move(type)), words_(std::move(words)) {}
   const Shape& shape() const { return type_.shape; }
   DType dtype() const { return type_.dtype; }
   /// The elements as float (f32) or int32_t (i32, bool); another type is an error.
@@ -132,7 +141,8 @@ struct StepResult {
 };
 
 struct RunResult {
-  std::vector<float> output;  ///< The single f32 output; empty if there are several or it is not f32.
+  std::vector<float>
+      output;  ///< The single f32 output; empty if there are several or it is not f32.
   std::map<std::string, Value> outputs;
   Captures captures;
   /// An output by its name; an error that lists the names if there is none.

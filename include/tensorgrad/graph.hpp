@@ -14,7 +14,8 @@
 //   kept as far as the driver keeps them; no op of ours makes them from finite input whose result
 //   is finite.
 // - i32 arithmetic wraps; division truncates towards zero and x/0 is 0. A bool is 0 or 1.
-// - An index out of range (embedding, take_along_axis, index_select, scatter_add) is an error on the
+// - An index out of range (embedding, take_along_axis, index_select, scatter_add) is an error on
+// the
 //   reference and the CPU, and reads 0 (or adds nothing) on a GPU.
 // - Evaluation order is unobservable except through write-backs: all reads of a state or parameter
 //   in a step see the value from before the step; write-backs take effect together at its end.
@@ -46,7 +47,16 @@ enum class OpKind : std::uint8_t {
 
 /// How the scheduler treats an op; see ops.def.
 enum class OpClass : std::uint8_t {
-  Input, Generated, Elementwise, View, Join, Gather, Reduce, Contract, Scatter, Update
+  Input,
+  Generated,
+  Elementwise,
+  View,
+  Join,
+  Gather,
+  Reduce,
+  Contract,
+  Scatter,
+  Update
 };
 
 const char* to_string(OpKind op);
@@ -54,35 +64,70 @@ OpClass op_class(OpKind op);
 int op_arity(OpKind op);
 
 // What a node knows beside its inputs.
-struct NoAttrs { };
-struct InputAttr { std::string name; TensorType type; };     ///< ParamInput, TensorInput
-struct StateAttr { std::string name; TensorType type; double init = 0; };  ///< StateInput
-struct ValueAttr { double value; TensorType type; };         ///< Constant
-struct IotaAttr { int axis; TensorType type; };              ///< Iota: the index along an axis
-struct LiteralAttr { std::shared_ptr<const std::vector<double>> data; TensorType type; };
-struct ShapeAttr { Shape shape; };                           ///< Reshape, BroadcastTo
-struct DTypeAttr { DType dtype; };                           ///< Cast
-struct AxesAttr { std::vector<int> axes; };                  ///< Reduce*: ascending, never negative
-struct AxisAttr { int axis; };                               ///< Arg*, Concat, gathers, ScatterAdd
-struct PermAttr { std::vector<int> perm; };                  ///< Permute: output axis i is input axis perm[i]
+struct NoAttrs {};
+struct InputAttr {
+  std::string name;
+  TensorType type;
+};  ///< ParamInput, TensorInput
+struct StateAttr {
+  std::string name;
+  TensorType type;
+  double init = 0;
+};  ///< StateInput
+struct ValueAttr {
+  double value;
+  TensorType type;
+};  ///< Constant
+struct IotaAttr {
+  int axis;
+  TensorType type;
+};  ///< Iota: the index along an axis
+struct LiteralAttr {
+  std::shared_ptr<const std::vector<double>> data;
+  TensorType type;
+};
+struct ShapeAttr {
+  Shape shape;
+};  ///< Reshape, BroadcastTo
+struct DTypeAttr {
+  DType dtype;
+};  ///< Cast
+struct AxesAttr {
+  std::vector<int> axes;
+};  ///< Reduce*: ascending, never negative
+struct AxisAttr {
+  int axis;
+};  ///< Arg*, Concat, gathers, ScatterAdd
+struct PermAttr {
+  std::vector<int> perm;
+};  ///< Permute: output axis i is input axis perm[i]
 /// Slice: output index i on an axis reads input index start + i*step; the step may be negative.
-struct SliceAttr { std::vector<std::int64_t> start, step, size; };
+struct SliceAttr {
+  std::vector<std::int64_t> start, step, size;
+};
 /// Pad: `low` and `high` elements around an axis and `interior` between neighbours.
-struct PadAttr { std::vector<std::int64_t> low, high, interior; double value = 0; };
+struct PadAttr {
+  std::vector<std::int64_t> low, high, interior;
+  double value = 0;
+};
 /// Window: axis `axis` becomes two, `count` windows of `size` elements each.
-struct WindowAttr { int axis; std::int64_t size, stride, dilation, count; };
+struct WindowAttr {
+  int axis;
+  std::int64_t size, stride, dilation, count;
+};
 /// AdamUpdate and SgdUpdate. Rate, bias corrections and decay factor come as a tensor (see
 /// optim/update.hpp), because they change from step to step.
 struct UpdateAttr {
-  double beta1 = 0, beta2 = 0, eps = 0;      ///< Adam
-  double momentum = 0, weight_decay = 0;     ///< SGD; weight_decay is its L2 term
+  double beta1 = 0, beta2 = 0, eps = 0;   ///< Adam
+  double momentum = 0, weight_decay = 0;  ///< SGD; weight_decay is its L2 term
   bool nesterov = false;
-  bool decay = false;                        ///< Whether weight decay applies to this parameter.
-  double max_norm = 0;                       ///< > 0: the last input is the gradients' global norm.
+  bool decay = false;   ///< Whether weight decay applies to this parameter.
+  double max_norm = 0;  ///< > 0: the last input is the gradients' global norm.
 };
 
-using Attrs = std::variant<NoAttrs, InputAttr, StateAttr, ValueAttr, IotaAttr, LiteralAttr, ShapeAttr,
-                           DTypeAttr, AxesAttr, AxisAttr, PermAttr, SliceAttr, PadAttr, WindowAttr, UpdateAttr>;
+using Attrs = std::variant<NoAttrs, InputAttr, StateAttr, ValueAttr, IotaAttr, LiteralAttr,
+                           ShapeAttr, DTypeAttr, AxesAttr, AxisAttr, PermAttr, SliceAttr, PadAttr,
+                           WindowAttr, UpdateAttr>;
 
 /// The attributes as the printer shows them (`axes=[0, 2]`); empty if there are none. Equal text
 /// means equal attributes, except for literals.

@@ -3,9 +3,9 @@
 //
 // A kernel runs over outer variables (in parallel) and, for each outer point ("row"), over inner
 // variables (which reductions fold). Expressions form a DAG in topological order. An expression is
-// *inner* if its value differs along the row, else *outer*; a Reduce takes an inner expression to an
-// outer one, and later expressions of the row may use it: softmax or layer norm is one kernel with
-// two reductions and an inner store. A kernel without inner variables is plain elementwise.
+// *inner* if its value differs along the row, else *outer*; a Reduce takes an inner expression to
+// an outer one, and later expressions of the row may use it: softmax or layer norm is one kernel
+// with two reductions and an inner store. A kernel without inner variables is plain elementwise.
 //
 // Specialised kernels (matmul, scatter) have the same meaning, spelled out by the same expressions;
 // a hint beside them says which pattern a backend may replace by its best implementation.
@@ -37,10 +37,11 @@ struct Expr {
   enum class Kind : std::uint8_t {
     Const,     ///< value
     Position,  ///< the value of `index`
-    Load,      ///< element `index` of binding `binding`; never evaluated where a guard fails (then 0)
-    Test,      ///< bool: all of `guards` hold
-    Op,        ///< elementwise `op` of args
-    Reduce,    ///< `reduce` over the inner variables of args[0]; Arg*: i32 position in row-major order
+    Load,    ///< element `index` of binding `binding`; never evaluated where a guard fails (then 0)
+    Test,    ///< bool: all of `guards` hold
+    Op,      ///< elementwise `op` of args
+    Reduce,  ///< `reduce` over the inner variables of args[0]; Arg*: i32 position in row-major
+             ///< order
   };
   Kind kind;
   DType dtype = DType::F32;
@@ -67,7 +68,7 @@ struct Store {
 /// A part of a buffer that a kernel reads or writes. Indices count elements from its start.
 struct Binding {
   int buffer = -1;
-  std::int64_t offset = 0;    ///< elements
+  std::int64_t offset = 0;  ///< elements
   std::int64_t elements = 0;
   DType dtype = DType::F32;
   bool written = false;
@@ -84,15 +85,15 @@ struct MatMulHint {
   ExprId lhs = -1, rhs = -1, acc = -1;
 };
 
-/// sum = Σ_i [indices(i) = row]·source(i, rest): the one inner variable is i; `row_var` is the outer
-/// variable compared with the index. `source` and `indices` are any inner expressions.
+/// sum = Σ_i [indices(i) = row]·source(i, rest): the one inner variable is i; `row_var` is the
+/// outer variable compared with the index. `source` and `indices` are any inner expressions.
 struct ScatterHint {
   ExprId sum = -1, indices = -1, source = -1;
   int row_var = -1;
 };
 
 struct Kernel {
-  std::string name;   ///< `matmul_add_relu`: what it does, for people
+  std::string name;  ///< `matmul_add_relu`: what it does, for people
   Phase phase = Phase::Gradient;
   std::vector<KernelVar> vars;  ///< outer ones first
   int outer_count = 0;
@@ -101,7 +102,7 @@ struct Kernel {
   std::vector<Store> stores;
   std::optional<MatMulHint> matmul;
   std::optional<ScatterHint> scatter;
-  std::vector<NodeId> nodes;    ///< the graph nodes it computes
+  std::vector<NodeId> nodes;  ///< the graph nodes it computes
 
   std::int64_t outer_size() const;
   std::int64_t inner_size() const;

@@ -36,8 +36,8 @@ struct Fan {
 inline constexpr Randn randn{};
 inline constexpr Fill zeros{0.0f};
 inline constexpr Fill ones{1.0f};
-inline constexpr Fan kaiming{true};   ///< N(0, 2/fan_in): for layers before a relu
-inline constexpr Fan xavier{false};   ///< N(0, 2/(fan_in + fan_out))
+inline constexpr Fan kaiming{true};  ///< N(0, 2/fan_in): for layers before a relu
+inline constexpr Fan xavier{false};  ///< N(0, 2/(fan_in + fan_out))
 /// Uniform in [−bound, bound).
 Init uniform(double bound);
 /// Given values.
@@ -47,9 +47,9 @@ Init literal(std::vector<float> values);
 
 /// What a parameter may say beside its shape.
 struct ParamOptions {
-  std::optional<Init> init = {};    ///< init::randn(0.02) unless said.
-  std::optional<bool> decay = {};   ///< Weight decay: yes, except for zeros and ones, unless said.
-  bool trainable = true;            ///< false freezes: no gradient, no moments, no update.
+  std::optional<Init> init = {};   ///< init::randn(0.02) unless said.
+  std::optional<bool> decay = {};  ///< Weight decay: yes, except for zeros and ones, unless said.
+  bool trainable = true;           ///< false freezes: no gradient, no moments, no update.
 };
 
 /// Declares a parameter, as a member of a model.

@@ -21,9 +21,9 @@ namespace tensorgrad {
 struct Axes {
   std::optional<std::vector<int>> list;
   Axes() = default;
-  Axes(int axis) : list(std::vector<int>{axis}) {}                      // NOLINT: implicit on purpose
+  Axes(int axis) : list(std::vector<int>{axis}) {}  // NOLINT: implicit on purpose
   Axes(std::initializer_list<int> axes) : list(std::vector<int>(axes)) {}
-  Axes(std::vector<int> axes) : list(std::move(axes)) {}                // NOLINT: implicit on purpose
+  Axes(std::vector<int> axes) : list(std::move(axes)) {}  // NOLINT: implicit on purpose
 };
 
 struct ReduceOptions {
@@ -32,7 +32,9 @@ struct ReduceOptions {
 };
 
 enum class GeluForm { Erf, Tanh };
-struct GeluOptions { GeluForm approximate = GeluForm::Erf; };
+struct GeluOptions {
+  GeluForm approximate = GeluForm::Erf;
+};
 
 enum class Reduction { Mean, Sum, None };
 struct CrossEntropyOptions {
@@ -44,13 +46,20 @@ struct AttentionOptions {
   bool causal = true;
   std::optional<double> scale = {};  ///< 1/√D unless said.
 };
-struct ConvOptions { std::int64_t stride = 1, padding = 0, dilation = 1; int groups = 1; };
-struct PoolOptions { std::int64_t size = 2, stride = 0; };  ///< The stride is the size unless said.
+struct ConvOptions {
+  std::int64_t stride = 1, padding = 0, dilation = 1;
+  int groups = 1;
+};
+struct PoolOptions {
+  std::int64_t size = 2, stride = 0;
+};  ///< The stride is the size unless said.
 struct RopeOptions {
   double base = 10000;
   std::optional<Tensor> offset = {};  ///< A scalar added to every position.
 };
-struct LossOptions { Reduction reduction = Reduction::Mean; };
+struct LossOptions {
+  Reduction reduction = Reduction::Mean;
+};
 
 // ---- leaves
 Tensor constant(double value, DType dtype = f32, Site site = Site::here());
@@ -71,9 +80,9 @@ Tensor mul(Operand a, Operand b);
 Tensor div(Operand a, Operand b);      ///< i32 division truncates towards zero.
 Tensor minimum(Operand a, Operand b);  ///< At ties the gradient goes half to each side.
 Tensor maximum(Operand a, Operand b);
-Tensor pow(Operand a, Operand b);      ///< A negative base with an integer exponent works.
+Tensor pow(Operand a, Operand b);  ///< A negative base with an integer exponent works.
 Tensor neg(Operand x);
-Tensor abs(Operand x);                 ///< abs'(0) = 0.
+Tensor abs(Operand x);  ///< abs'(0) = 0.
 Tensor square(Operand x);
 Tensor reciprocal(Operand x);
 
@@ -149,14 +158,17 @@ Tensor sum_to_shape(Operand x, Shape shape);
 Tensor narrow(Operand x, int axis, std::int64_t start, std::int64_t length);
 inline constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 /// As Python's x[start:end:step] on one axis; negative positions count from the end.
-Tensor slice(Operand x, int axis, std::int64_t start, std::int64_t end = kEnd, std::int64_t step = 1);
+Tensor slice(Operand x, int axis, std::int64_t start, std::int64_t end = kEnd,
+             std::int64_t step = 1);
 Tensor concat(const std::vector<Tensor>& parts, int axis = 0, Site site = Site::here());
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0, Site site = Site::here());
 /// Parts of the given sizes along an axis.
 std::vector<Tensor> split(Operand x, std::vector<std::int64_t> sizes, int axis = 0);
 /// `parts` equal parts along an axis.
 std::vector<Tensor> split(Operand x, int parts, int axis = 0);
-struct PadWidth { std::int64_t before = 0, after = 0; };
+struct PadWidth {
+  std::int64_t before = 0, after = 0;
+};
 /// One width an axis, outermost first.
 Tensor pad(Operand x, const std::vector<PadWidth>& widths, double value = 0);
 Tensor flip(Operand x, Axes axes);
@@ -193,16 +205,19 @@ Tensor cross_entropy(Operand logits, const Tensor& targets, CrossEntropyOptions 
 Tensor nll_loss(Operand log_probs, const Tensor& targets, CrossEntropyOptions options = {});
 
 // ---- attention and position
-/// softmax(q·kᵀ·scale)·v on [B, H, T, D]. Key and value may have fewer heads, which query heads share.
+/// softmax(q·kᵀ·scale)·v on [B, H, T, D]. Key and value may have fewer heads, which query heads
+/// share.
 Tensor attention(Operand q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
 /// Rotary embedding of [..., T, D]: pairs (i, i + D/2) turn with the position.
 Tensor rope(Operand x, RopeOptions options = {});
 
 // ---- convolution and pooling
 /// x [N, C, T], weight [O, C/groups, k], bias [O].
-Tensor conv1d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {}, ConvOptions options = {});
+Tensor conv1d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {},
+              ConvOptions options = {});
 /// x [N, C, H, W], weight [O, C/groups, kh, kw], bias [O].
-Tensor conv2d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {}, ConvOptions options = {});
+Tensor conv2d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {},
+              ConvOptions options = {});
 /// Depthwise over time, seeing the past only: x [B, L, D], weight [D, K], bias [D].
 Tensor conv1d_causal(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {});
 Tensor max_pool2d(Operand x, PoolOptions options = {});

@@ -18,8 +18,8 @@ class LearningRate {
  public:
   LearningRate(double rate) : fn_([rate](std::int64_t) { return rate; }) {}  // NOLINT: implicit
   template <class F>
-    requires std::is_invocable_r_v<double, F, std::int64_t>
-  LearningRate(F fn) : fn_(std::move(fn)) {}  // NOLINT: implicit on purpose
+  requires std::is_invocable_r_v<double, F, std::int64_t> LearningRate(F fn)
+      : fn_(std::move(fn)) {}  // NOLINT: implicit on purpose
 
   double at(std::int64_t step) const { return fn_(step); }
 
@@ -37,7 +37,8 @@ LearningRate cosine(double peak, std::int64_t steps, double final = 0);
 /// peak·s/warmup_steps up to warmup_steps, then `after`, whose steps count from there.
 LearningRate warmup(double peak, std::int64_t warmup_steps, LearningRate after);
 /// A warm-up to `peak`, then half a cosine to `final` over `decay_steps`.
-LearningRate warmup_cosine(double peak, std::int64_t warmup_steps, std::int64_t decay_steps, double final = 0);
+LearningRate warmup_cosine(double peak, std::int64_t warmup_steps, std::int64_t decay_steps,
+                           double final = 0);
 /// `rate` times `gamma` for every `every` steps passed.
 LearningRate step(double rate, double gamma, std::int64_t every);
 /// `rate` times `gamma` for every milestone passed.
@@ -77,15 +78,17 @@ using Optimizer = std::variant<Adam, AdamW, SGD>;
 
 /// The name of the input that append_optimizer declares for a step's scalars.
 inline constexpr const char* kStepScalars = "optimizer.scalars";
-/// [0] the step size (for Adam divided by 1−β1ᵗ), [1] 1/√(1−β2ᵗ), [2] the factor 1−lr·decay, [3] spare.
+/// [0] the step size (for Adam divided by 1−β1ᵗ), [1] 1/√(1−β2ᵗ), [2] the factor 1−lr·decay, [3]
+/// spare.
 inline constexpr int kStepScalarCount = 4;
 
 /// A step's scalars, in double precision until the end. Steps count from 1. `rate` replaces the
 /// optimizer's learning rate.
-std::array<float, kStepScalarCount> step_scalars(const Optimizer& optimizer, std::int64_t step, std::optional<double> rate = {});
+std::array<float, kStepScalarCount> step_scalars(const Optimizer& optimizer, std::int64_t step,
+                                                 std::optional<double> rate = {});
 
-/// Appends the update phase: one node a parameter that has a gradient, its state (zero at first) and
-/// the write-backs. Call it after append_grad.
+/// Appends the update phase: one node a parameter that has a gradient, its state (zero at first)
+/// and the write-backs. Call it after append_grad.
 void append_optimizer(Graph& graph, const Optimizer& optimizer);
 
 }  // namespace tensorgrad

@@ -14,16 +14,25 @@ namespace tensorgrad {
 /// What a device can do, as far as planning needs to know.
 struct Target {
   std::string name = "null";
-  bool fuse = true;                ///< false: one kernel a node (the reference interpreter)
-  bool whole_buffers = false;      ///< temporaries are whole buffers (WebGPU), not parts of one arena
-  int max_bindings = 8;            ///< buffers a kernel may bind
+  bool fuse = true;            ///< false: one kernel a node (the reference interpreter)
+  bool whole_buffers = false;  ///< temporaries are whole buffers (WebGPU), not parts of one arena
+  int max_bindings = 8;        ///< buffers a kernel may bind
   std::int64_t max_binding_bytes = std::int64_t{1} << 62;  ///< also the size of an arena's segment
-  std::int64_t alignment = 256;    ///< bytes; of what shares a buffer
-  int element_bytes = 4;           ///< 8 on the reference interpreter
-  int parallelism = 1;             ///< rows a kernel should have before long reductions are split
+  std::int64_t alignment = 256;                            ///< bytes; of what shares a buffer
+  int element_bytes = 4;                                   ///< 8 on the reference interpreter
+  int parallelism = 1;  ///< rows a kernel should have before long reductions are split
 };
 
-enum class BufferRole : std::uint8_t { Param, Gradient, Moment, Input, State, Literal, Output, Temp };
+enum class BufferRole : std::uint8_t {
+  Param,
+  Gradient,
+  Moment,
+  Input,
+  State,
+  Literal,
+  Output,
+  Temp
+};
 const char* to_string(BufferRole role);
 
 struct BufferSpec {
@@ -48,10 +57,11 @@ struct SharedParam {
 };
 
 struct MemoryReport {
-  std::int64_t params = 0, gradients = 0, moments = 0, inputs = 0, states = 0, literals = 0, outputs = 0, temps = 0;
-  std::int64_t total = 0;          ///< bytes this program creates; shared parameters are not counted
-  int buffers = 0;                 ///< buffers this program creates
-  int kernels = 0;                 ///< dispatches of a whole step
+  std::int64_t params = 0, gradients = 0, moments = 0, inputs = 0, states = 0, literals = 0,
+               outputs = 0, temps = 0;
+  std::int64_t total = 0;  ///< bytes this program creates; shared parameters are not counted
+  int buffers = 0;         ///< buffers this program creates
+  int kernels = 0;         ///< dispatches of a whole step
   std::string to_string() const;
 };
 
@@ -59,10 +69,10 @@ struct Plan {
   std::shared_ptr<const Graph> graph;
   Target target;
   std::vector<BufferSpec> buffers;
-  std::vector<Kernel> kernels;                 ///< in order of execution
-  std::map<TensorId, Place> places;            ///< every tensor that lives in memory
+  std::vector<Kernel> kernels;       ///< in order of execution
+  std::map<TensorId, Place> places;  ///< every tensor that lives in memory
   std::map<std::string, Place> params, inputs, states, outputs, captures, gradients;
-  std::vector<int> shared_buffers;             ///< plan buffer of each SharedParam buffer, or -1
+  std::vector<int> shared_buffers;  ///< plan buffer of each SharedParam buffer, or -1
 
   MemoryReport memory() const;
   int kernel_count() const { return static_cast<int>(kernels.size()); }

@@ -31,7 +31,8 @@ std::vector<EmittedKernel> emit_kernels(const Plan& plan);
 class Runtime {
  public:
   /// `shared` are the buffers that the plan's SharedParams number.
-  Runtime(std::shared_ptr<const Plan> plan, const Device& device, const std::vector<std::shared_ptr<DeviceBuffer>>& shared = {});
+  Runtime(std::shared_ptr<const Plan> plan, const Device& device,
+          const std::vector<std::shared_ptr<DeviceBuffer>>& shared = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -52,7 +53,9 @@ class Runtime {
 
   const Plan& plan() const { return *plan_; }
   const Device& device() const { return device_; }
-  const std::shared_ptr<DeviceBuffer>& buffer(int index) const { return buffers_[static_cast<std::size_t>(index)]; }
+  const std::shared_ptr<DeviceBuffer>& buffer(int index) const {
+    return buffers_[static_cast<std::size_t>(index)];
+  }
   void write_words(const Place& place, const void* words);
 
  private:

@@ -116,8 +116,8 @@ struct Init {
   Init(InitFn fn, bool decays) : make(std::move(fn)), decay(decays) {}
   /// Any function `(shape, rng) -> vector<float>` is an init.
   template <class F>
-    requires std::is_invocable_r_v<std::vector<float>, F, const Shape&, Rng&>
-  Init(F fn) : make(std::move(fn)) {}  // NOLINT: implicit on purpose
+  requires std::is_invocable_r_v < std::vector<float>, F,
+  const Shape&, Rng& > Init(F fn) : make(std::move(fn)) {}  // NOLINT: implicit on purpose
 };
 
 /// What `param` declares. It travels inside the model's Tensor until compile makes it real.
@@ -163,9 +163,9 @@ class Operand {
           int line = __builtin_LINE())
       : tensor_(tensor), site_{file, line} {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Operand(T number, const char* file = __builtin_FILE(),  // NOLINT: implicit on purpose
-          int line = __builtin_LINE())
+  requires std::is_arithmetic_v<T> Operand(
+      T number, const char* file = __builtin_FILE(),  // NOLINT: implicit on purpose
+      int line = __builtin_LINE())
       : number_(static_cast<double>(number)), is_number_(true), site_{file, line} {}
 
   bool is_number() const { return is_number_; }

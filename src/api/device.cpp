@@ -33,11 +33,13 @@ Device Device::named(const std::string& name) {
   for (const Entry& entry : kDevices) {
     if (name == entry.name) return {name, entry.open()};
   }
-  throw DeviceError("There is no device named \"" + name + "\". Choose best, webgpu, cpu, reference or null.");
+  throw DeviceError("There is no device named \"" + name +
+                    "\". Choose best, webgpu, cpu, reference or null.");
 }
 
 Device Device::best() {
-  if (const char* wanted = std::getenv("TENSORGRAD_DEVICE"); wanted && *wanted && std::string(wanted) != "best") {
+  if (const char* wanted = std::getenv("TENSORGRAD_DEVICE");
+      wanted && *wanted && std::string(wanted) != "best") {
     return named(wanted);
   }
   try {

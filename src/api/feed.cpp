@@ -25,13 +25,15 @@ std::vector<T> convert(const std::vector<std::uint32_t>& words) {
 
 template <>
 std::vector<float> Value::as<float>() const {
-  if (type_.dtype != DType::F32) throw Error("This value is " + type_.to_string() + ": read it with as<int32_t>().");
+  if (type_.dtype != DType::F32)
+    throw Error("This value is " + type_.to_string() + ": read it with as<int32_t>().");
   return convert<float>(words_);
 }
 
 template <>
 std::vector<std::int32_t> Value::as<std::int32_t>() const {
-  if (type_.dtype == DType::F32) throw Error("This value is " + type_.to_string() + ": read it with as<float>().");
+  if (type_.dtype == DType::F32)
+    throw Error("This value is " + type_.to_string() + ": read it with as<float>().");
   return convert<std::int32_t>(words_);
 }
 
@@ -62,7 +64,8 @@ std::vector<std::vector<float>> Captures::per_head(const std::string& name) cons
   const Value& value = at(name);
   const Shape& shape = value.shape();
   if (shape.rank() < 3) {
-    throw Error("per_head: capture \"" + name + "\" is " + shape.to_string() + "; it needs a heads axis before the last two.");
+    throw Error("per_head: capture \"" + name + "\" is " + shape.to_string() +
+                "; it needs a heads axis before the last two.");
   }
   const std::int64_t heads = shape[shape.rank() - 3];
   const std::int64_t each = shape[shape.rank() - 2] * shape[shape.rank() - 1];

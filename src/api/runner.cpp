@@ -27,7 +27,8 @@ std::vector<float> first_values(const MaterializedParam& param, std::uint64_t se
   Rng rng(seed * 0x9e3779b97f4a7c15ULL ^ hash_name(param.name));
   std::vector<float> values = param.spec->init.make(param.spec->shape, rng);
   if (static_cast<std::int64_t>(values.size()) != param.spec->shape.size()) {
-    throw ShapeError("The init of parameter " + param.name + " gave " + std::to_string(values.size()) + " values for " +
+    throw ShapeError("The init of parameter " + param.name + " gave " +
+                     std::to_string(values.size()) + " values for " +
                      param.spec->shape.to_string() + ".");
   }
   return values;
@@ -39,8 +40,9 @@ std::string join(const std::vector<std::string>& names) {
   return text;
 }
 
-CompiledIR compile_graph(std::shared_ptr<Graph> graph, bool training, const std::optional<Optimizer>& optimizer,
-                         const Target& target, const std::map<std::string, SharedParam>& shared) {
+CompiledIR compile_graph(std::shared_ptr<Graph> graph, bool training,
+                         const std::optional<Optimizer>& optimizer, const Target& target,
+                         const std::map<std::string, SharedParam>& shared) {
   if (training) {
     const GradResult result = append_grad(*graph);
     if (!result.unreached.empty()) {
@@ -58,8 +60,8 @@ CompiledIR compile_graph(std::shared_ptr<Graph> graph, bool training, const std:
 
 }  // namespace
 
-CompiledIR compile_to_ir(const std::function<Outputs()>& fn, bool training, const std::optional<Optimizer>& optimizer,
-                         const Target& target) {
+CompiledIR compile_to_ir(const std::function<Outputs()>& fn, bool training,
+                         const std::optional<Optimizer>& optimizer, const Target& target) {
   return compile_graph(trace(fn), training, optimizer, target, {});
 }
 
@@ -69,8 +71,8 @@ Tensor Inputs::operator[](const std::string& name) const {
     if (key == name) return tensor;
     known += (known.empty() ? "" : ", ") + key;
   }
-  throw Error("There is no input named \"" + name + "\"; declared are: " + (known.empty() ? "none" : known) +
-              ". Add it to .inputs.");
+  throw Error("There is no input named \"" + name +
+              "\"; declared are: " + (known.empty() ? "none" : known) + ". Add it to .inputs.");
 }
 
 struct PendingLoss::State {
@@ -138,12 +140,15 @@ struct Runner::Impl {
     training = request.training;
     auto graph = tensorgrad::trace([&] {
       Inputs inputs;
-      for (const auto& [name, decl] : request.inputs) inputs.add(name, tensor_input(name, decl.shape, decl.dtype, {}));
+      for (const auto& [name, decl] : request.inputs)
+        inputs.add(name, tensor_input(name, decl.shape, decl.dtype, {}));
       return request.trace(inputs, declared);
     });
     if (training && graph->params.empty()) {
-      throw Error("compile: the model has no parameters to train. Declare them as members with tensorgrad::param, or use "
-                  "compile_forward.");
+      throw Error(
+          "compile: the model has no parameters to train. Declare them as members with "
+          "tensorgrad::param, or use "
+          "compile_forward.");
     }
     // Buffers of shared parameters are numbered in the order they are met.
     std::map<std::string, SharedParam> shared;
@@ -153,8 +158,9 @@ struct Runner::Impl {
       if (found == request.shared.end()) continue;
       const Shape& shape = graph->type(param.tensor).shape;
       if (shape != found->second.shape) {
-        throw ShapeError("The shared parameter " + param.name + " is " + found->second.shape.to_string() +
-                         ", but this model declares it as " + shape.to_string() + ".");
+        throw ShapeError("The shared parameter " + param.name + " is " +
+                         found->second.shape.to_string() + ", but this model declares it as " +
+                         shape.to_string() + ".");
       }
       const auto at = std::find(shared_buffers.begin(), shared_buffers.end(), found->second.buffer);
       const auto index = static_cast<int>(at - shared_buffers.begin());
@@ -179,8 +185,9 @@ struct Runner::Impl {
       slots.push_back({name, place.offset, place.type.shape.size(), place.type, false});
     }
     if (input_buffer >= 0) {
-      staging.resize(static_cast<std::size_t>(plan().buffers[static_cast<std::size_t>(input_buffer)].bytes /
-                                              plan().target.element_bytes));
+      staging.resize(
+          static_cast<std::size_t>(plan().buffers[static_cast<std::size_t>(input_buffer)].bytes /
+                                   plan().target.element_bytes));
     }
   }
 
@@ -210,7 +217,8 @@ struct Runner::Impl {
   void stage(const Feed& feed) {
     for (Slot& slot : slots) slot.fed = false;
     for (const FeedItem& item : feed.items()) {
-      const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == item.name; });
+      const auto slot = std::find_if(slots.begin(), slots.end(),
+                                     [&](const Slot& s) { return s.name == item.name; });
       if (slot == slots.end()) {
         std::vector<std::string> known;
         for (const Slot& s : slots) known.push_back(s.name);
@@ -222,14 +230,17 @@ struct Runner::Impl {
                                  (item.value.is_float() ? "float" : "int32") + ".");
       }
       if (item.value.count() != slot->count) {
-        fail_feed(item.name, "is " + slot->type.to_string() + " and needs " + std::to_string(slot->count) +
-                                 " values, but " + std::to_string(item.value.count()) + " are given.");
+        fail_feed(item.name, "is " + slot->type.to_string() + " and needs " +
+                                 std::to_string(slot->count) + " values, but " +
+                                 std::to_string(item.value.count()) + " are given.");
       }
-      std::memcpy(staging.data() + slot->offset, item.value.words(), static_cast<std::size_t>(slot->count) * 4);
+      std::memcpy(staging.data() + slot->offset, item.value.words(),
+                  static_cast<std::size_t>(slot->count) * 4);
       slot->fed = true;
     }
     for (const Slot& slot : slots) {
-      if (!slot.fed) fail_feed(slot.name, "(" + slot.type.to_string() + ") is missing from the feed.");
+      if (!slot.fed)
+        fail_feed(slot.name, "(" + slot.type.to_string() + ") is missing from the feed.");
     }
   }
 
@@ -249,14 +260,17 @@ struct Runner::Impl {
   void write_inputs() {
     if (input_buffer < 0) return;
     if (plan().target.element_bytes == 4) {
-      backend->write(buffer(input_buffer), 0, static_cast<std::int64_t>(staging.size()), i32, staging.data());
+      backend->write(buffer(input_buffer), 0, static_cast<std::int64_t>(staging.size()), i32,
+                     staging.data());
       return;
     }
     for (const Slot& slot : slots) {
-      backend->write(buffer(input_buffer), slot.offset, slot.count, slot.type.dtype, staging.data() + slot.offset);
+      backend->write(buffer(input_buffer), slot.offset, slot.count, slot.type.dtype,
+                     staging.data() + slot.offset);
     }
     if (scalars_offset >= 0) {
-      backend->write(buffer(input_buffer), scalars_offset, kStepScalarCount, f32, staging.data() + scalars_offset);
+      backend->write(buffer(input_buffer), scalars_offset, kStepScalarCount, f32,
+                     staging.data() + scalars_offset);
     }
   }
 
@@ -276,7 +290,9 @@ struct Runner::Impl {
 
   Captures read_captures() {
     if (plan().captures.empty()) {
-      throw Error("Captures were asked for, but none is registered. Call capture(\"name\", tensor) in the forward function.");
+      throw Error(
+          "Captures were asked for, but none is registered. Call capture(\"name\", tensor) in the "
+          "forward function.");
     }
     Captures captures;
     captures.values = runtime->read(plan().captures);
@@ -307,7 +323,8 @@ Runner::~Runner() = default;
 
 StepResult Runner::step(const Feed& feed, const RunOptions& options) {
   std::lock_guard lock(impl_->mutex);
-  if (options.captures && impl_->plan().captures.empty()) impl_->read_captures();  // throws, before anything runs
+  if (options.captures && impl_->plan().captures.empty())
+    impl_->read_captures();  // throws, before anything runs
   impl_->launch(feed);
   StepResult result;
   result.loss = impl_->read_loss();
@@ -324,17 +341,19 @@ PendingLoss Runner::step_async(const Feed& feed) {
   state->requests.front().words = &state->loss;
   // The pending read keeps its state alive until it completes, whatever the caller does.
   auto* owner = new std::shared_ptr<PendingLoss::State>(state);
-  impl_->backend->read(state->requests, {[](void* context, std::exception_ptr error) {
-                                           auto* held = static_cast<std::shared_ptr<PendingLoss::State>*>(context);
-                                           (*held)->error = std::move(error);
-                                           (*held)->done = true;
-                                           delete held;
-                                         },
-                                         owner});
+  impl_->backend->read(state->requests,
+                       {[](void* context, std::exception_ptr error) {
+                          auto* held = static_cast<std::shared_ptr<PendingLoss::State>*>(context);
+                          (*held)->error = std::move(error);
+                          (*held)->done = true;
+                          delete held;
+                        },
+                        owner});
   return PendingLoss(state);
 }
 
-std::vector<float> Runner::run_steps(std::int64_t n, const std::function<Batch(std::int64_t)>& batch) {
+std::vector<float> Runner::run_steps(std::int64_t n,
+                                     const std::function<Batch(std::int64_t)>& batch) {
   constexpr std::size_t kInFlight = 16;
   std::vector<float> losses;
   std::vector<PendingLoss> pending;
@@ -380,17 +399,19 @@ void Runner::upload_params(const ParamValues& values, const UploadOptions& optio
     if (place == places.end()) {
       unknown.push_back(name);
     } else if (static_cast<std::int64_t>(data.size()) != place->second.type.shape.size()) {
-      throw ShapeError("upload_params: " + name + " is " + place->second.type.to_string() + " and needs " +
-                       std::to_string(place->second.type.shape.size()) + " values, but " + std::to_string(data.size()) +
-                       " are given.");
+      throw ShapeError("upload_params: " + name + " is " + place->second.type.to_string() +
+                       " and needs " + std::to_string(place->second.type.shape.size()) +
+                       " values, but " + std::to_string(data.size()) + " are given.");
     }
   }
   for (const auto& [name, place] : places) {
     if (!values.count(name)) missing.push_back(name);
   }
-  if (!unknown.empty()) throw Error("upload_params: the model has no parameter named " + join(unknown) + ".");
+  if (!unknown.empty())
+    throw Error("upload_params: the model has no parameter named " + join(unknown) + ".");
   if (!missing.empty() && !options.partial) {
-    throw Error("upload_params: " + join(missing) + " missing. Give every parameter, or pass {.partial = true}.");
+    throw Error("upload_params: " + join(missing) +
+                " missing. Give every parameter, or pass {.partial = true}.");
   }
   for (const auto& [name, data] : values) impl_->runtime->write_words(places.at(name), data.data());
 }
@@ -430,7 +451,8 @@ void Runner::save(const std::string& path, const std::map<std::string, std::stri
   std::lock_guard lock(impl_->mutex);
   std::map<std::string, std::string> header = metadata;
   for (const auto& [key, value] : metadata) {
-    if (key.rfind("tensorgrad.", 0) == 0) throw Error("save: the metadata key \"" + key + "\" is reserved.");
+    if (key.rfind("tensorgrad.", 0) == 0)
+      throw Error("save: the metadata key \"" + key + "\" is reserved.");
   }
   header[kFormat] = "1";
   header[kStep] = std::to_string(impl_->steps);
@@ -467,7 +489,8 @@ std::map<std::string, std::string> Runner::load(const std::string& path) {
   const auto refuse = [&](const std::string& what) { throw IoError("load: " + path + " " + what); };
   const auto number = [&](const char* key) -> std::uint64_t {
     const auto found = metadata.find(key);
-    if (found == metadata.end()) refuse(std::string("is no checkpoint of tensorgrad: it has no ") + key + ".");
+    if (found == metadata.end())
+      refuse(std::string("is no checkpoint of tensorgrad: it has no ") + key + ".");
     try {
       std::size_t used = 0;
       const std::uint64_t value = std::stoull(found->second, &used);
@@ -485,10 +508,12 @@ std::map<std::string, std::string> Runner::load(const std::string& path) {
   // Everything is checked before anything changes.
   const std::map<std::string, Place> places = impl_->persistent();
   for (const auto& [name, place] : places) {
-    if (!file.has(name)) refuse("lacks " + name + ": it was saved from another model or optimizer.");
+    if (!file.has(name))
+      refuse("lacks " + name + ": it was saved from another model or optimizer.");
     std::vector<std::int64_t> shape;
     for (const Dim& dim : place.type.shape) shape.push_back(dim.size);
-    if (file.info(name).shape != shape || (file.info(name).dtype == FileDType::F32) != (place.type.dtype == f32)) {
+    if (file.info(name).shape != shape ||
+        (file.info(name).dtype == FileDType::F32) != (place.type.dtype == f32)) {
       refuse("has " + name + " of another type than " + place.type.to_string() + ".");
     }
   }
@@ -517,7 +542,8 @@ ParamRefs Runner::params() const {
   ParamRefs refs;
   for (const auto& [name, place] : impl_->plan().params) {
     const auto b = static_cast<std::size_t>(place.buffer);
-    refs[name] = {impl_->runtime->buffer(place.buffer), place.offset, impl_->plan().buffers[b].bytes, place.type.shape};
+    refs[name] = {impl_->runtime->buffer(place.buffer), place.offset,
+                  impl_->plan().buffers[b].bytes, place.type.shape};
   }
   return refs;
 }
@@ -525,11 +551,13 @@ ParamRefs Runner::params() const {
 const Shape& Runner::output_shape(const std::string& name) const {
   const auto& outputs = impl_->plan().outputs;
   if (name.empty()) {
-    if (outputs.size() != 1) throw Error("output_shape: there are several outputs; give the name of one.");
+    if (outputs.size() != 1)
+      throw Error("output_shape: there are several outputs; give the name of one.");
     return outputs.begin()->second.type.shape;
   }
   const auto found = outputs.find(name);
-  if (found == outputs.end()) throw Error("output_shape: there is no output named \"" + name + "\".");
+  if (found == outputs.end())
+    throw Error("output_shape: there is no output named \"" + name + "\".");
   return found->second.type.shape;
 }
 

@@ -52,7 +52,8 @@ Runtime::Runtime(std::shared_ptr<const Plan> plan, const Device& device,
 Runtime::~Runtime() = default;
 
 void Runtime::write_words(const Place& place, const void* words) {
-  device_.backend()->write(*buffer(place.buffer), place.offset, place.type.shape.size(), place.type.dtype, words);
+  device_.backend()->write(*buffer(place.buffer), place.offset, place.type.shape.size(),
+                           place.type.dtype, words);
 }
 
 void Runtime::write_literals() {
@@ -66,7 +67,8 @@ void Runtime::write_literals() {
 }
 
 void Runtime::fill(const Place& place, double value) {
-  const std::vector<std::uint32_t> words(static_cast<std::size_t>(place.type.shape.size()), word_of(value, place.type.dtype));
+  const std::vector<std::uint32_t> words(static_cast<std::size_t>(place.type.shape.size()),
+                                         word_of(value, place.type.dtype));
   write_words(place, words.data());
 }
 
@@ -83,7 +85,8 @@ void Runtime::write(const std::string& leaf, const FeedValue& values) {
     if (found == places->end()) continue;
     const TensorType& type = found->second.type;
     if (values.count() != type.shape.size() || values.is_float() != (type.dtype == f32)) {
-      throw ShapeError("write: \"" + leaf + "\" is " + type.to_string() + ", but " + std::to_string(values.count()) +
+      throw ShapeError("write: \"" + leaf + "\" is " + type.to_string() + ", but " +
+                       std::to_string(values.count()) +
                        (values.is_float() ? " floats" : " int32s") + " are given.");
     }
     write_words(found->second, values.words());
@@ -106,11 +109,13 @@ std::map<std::string, Value> Runtime::read(const std::map<std::string, Place>& p
   for (const auto& [name, place] : places) {
     auto& to = words[name];
     to.resize(static_cast<std::size_t>(place.type.shape.size()));
-    requests.push_back({buffer(place.buffer).get(), place.offset, place.type.shape.size(), place.type.dtype, to.data()});
+    requests.push_back({buffer(place.buffer).get(), place.offset, place.type.shape.size(),
+                        place.type.dtype, to.data()});
   }
   read_now(*device_.backend(), requests);
   std::map<std::string, Value> values;
-  for (const auto& [name, place] : places) values.emplace(name, Value(place.type, std::move(words[name])));
+  for (const auto& [name, place] : places)
+    values.emplace(name, Value(place.type, std::move(words[name])));
   return values;
 }
 

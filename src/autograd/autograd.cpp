@@ -102,9 +102,9 @@ class Reverse {
   void accumulate(TensorId id, const Tensor& cotangent) {
     if (!needed_[index(id)] || !cotangent.valid()) return;
     if (cotangent.shape() != graph_.type(id).shape) {
-      throw InternalError("append_grad: the gradient rule of " + std::string(to_string(graph_.producer(id).op)) +
-                          "'s consumer gave " + cotangent.type().to_string() + " for " +
-                          graph_.type(id).to_string());
+      throw InternalError("append_grad: the gradient rule of " +
+                          std::string(to_string(graph_.producer(id).op)) + "'s consumer gave " +
+                          cotangent.type().to_string() + " for " + graph_.type(id).to_string());
     }
     Tensor& sum = cotangents_[index(id)];
     sum = sum.valid() ? sum + cotangent : cotangent;
@@ -118,10 +118,12 @@ class Reverse {
 }  // namespace
 
 std::vector<Tensor> append_vjp(Graph& graph, const std::vector<Tensor>& outputs,
-                               const std::vector<Tensor>& cotangents, const std::vector<Tensor>& wrt) {
+                               const std::vector<Tensor>& cotangents,
+                               const std::vector<Tensor>& wrt) {
   if (outputs.size() != cotangents.size()) {
-    throw ShapeError("append_vjp: " + std::to_string(outputs.size()) + " outputs need as many cotangents, not " +
-                     std::to_string(cotangents.size()) + ".");
+    throw ShapeError("append_vjp: " + std::to_string(outputs.size()) +
+                     " outputs need as many cotangents, not " + std::to_string(cotangents.size()) +
+                     ".");
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].type() == cotangents[i].type()) continue;
@@ -145,9 +147,10 @@ GradResult append_grad(Graph& graph) {
   const Tensor loss{&graph, graph.outputs.front().tensor};
   const Site site = graph.producer(loss.id()).site;
   if (loss.shape().size() != 1 || loss.dtype() != f32) {
-    throw ShapeError("append_grad: the loss must be a single f32, but the forward function returned " +
-                     loss.type().to_string() + ". Reduce it first, for instance with mean.\n  at " +
-                     site.to_string());
+    throw ShapeError(
+        "append_grad: the loss must be a single f32, but the forward function returned " +
+        loss.type().to_string() + ". Reduce it first, for instance with mean.\n  at " +
+        site.to_string());
   }
   std::vector<Tensor> wrt;
   for (const ParamInfo& param : graph.params) {

@@ -13,7 +13,8 @@ std::int64_t Kernel::outer_size() const {
 
 std::int64_t Kernel::inner_size() const {
   std::int64_t n = 1;
-  for (std::size_t v = static_cast<std::size_t>(outer_count); v < vars.size(); ++v) n *= vars[v].extent;
+  for (std::size_t v = static_cast<std::size_t>(outer_count); v < vars.size(); ++v)
+    n *= vars[v].extent;
   return n;
 }
 
@@ -21,12 +22,18 @@ namespace {
 
 const char* name(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::Sum: return "sum";
-    case ReduceKind::Prod: return "prod";
-    case ReduceKind::Max: return "max";
-    case ReduceKind::Min: return "min";
-    case ReduceKind::ArgMax: return "argmax";
-    case ReduceKind::ArgMin: return "argmin";
+    case ReduceKind::Sum:
+      return "sum";
+    case ReduceKind::Prod:
+      return "prod";
+    case ReduceKind::Max:
+      return "max";
+    case ReduceKind::Min:
+      return "min";
+    case ReduceKind::ArgMax:
+      return "argmax";
+    case ReduceKind::ArgMin:
+      return "argmin";
   }
   return "?";
 }
@@ -34,8 +41,8 @@ const char* name(ReduceKind kind) {
 std::string text(const std::vector<Guard>& guards) {
   std::string result;
   for (const Guard& g : guards) {
-    result += (result.empty() ? "" : " and ") + std::to_string(g.low) + " <= " + g.index.to_string() + " < " +
-              std::to_string(g.high);
+    result += (result.empty() ? "" : " and ") + std::to_string(g.low) +
+              " <= " + g.index.to_string() + " < " + std::to_string(g.high);
     if (g.modulus > 1) result += " by " + std::to_string(g.modulus);
   }
   return result;
@@ -43,17 +50,22 @@ std::string text(const std::vector<Guard>& guards) {
 
 std::string text(const Expr& e) {
   switch (e.kind) {
-    case Expr::Kind::Const: return number_text(e.value);
-    case Expr::Kind::Position: return e.index.to_string();
+    case Expr::Kind::Const:
+      return number_text(e.value);
+    case Expr::Kind::Position:
+      return e.index.to_string();
     case Expr::Kind::Load:
       return "b" + std::to_string(e.binding) + "[" + e.index.to_string() + "]" +
              (e.guards.empty() ? "" : " if " + text(e.guards));
-    case Expr::Kind::Test: return "test " + text(e.guards);
+    case Expr::Kind::Test:
+      return "test " + text(e.guards);
     case Expr::Kind::Op:
     case Expr::Kind::Reduce: {
-      std::string result = e.kind == Expr::Kind::Op ? to_string(e.op) : std::string("reduce_") + name(e.reduce);
+      std::string result =
+          e.kind == Expr::Kind::Op ? to_string(e.op) : std::string("reduce_") + name(e.reduce);
       result += "(";
-      for (std::size_t k = 0; k < e.args.size(); ++k) result += (k ? ", e" : "e") + std::to_string(e.args[k]);
+      for (std::size_t k = 0; k < e.args.size(); ++k)
+        result += (k ? ", e" : "e") + std::to_string(e.args[k]);
       return result + ")";
     }
   }
@@ -72,15 +84,18 @@ std::string Kernel::to_string() const {
   result += "]\n";
   for (std::size_t k = 0; k < bindings.size(); ++k) {
     const Binding& b = bindings[k];
-    result += "  b" + std::to_string(k) + ": " + tensorgrad::to_string(b.dtype) + "[" + std::to_string(b.elements) +
-              "] at buffer " + std::to_string(b.buffer) + " + " + std::to_string(b.offset) +
+    result += "  b" + std::to_string(k) + ": " + tensorgrad::to_string(b.dtype) + "[" +
+              std::to_string(b.elements) + "] at buffer " + std::to_string(b.buffer) + " + " +
+              std::to_string(b.offset) +
               (b.written ? (b.read ? ", read and written" : ", written") : "") + "\n";
   }
   for (std::size_t k = 0; k < exprs.size(); ++k) {
-    result += "  e" + std::to_string(k) + (exprs[k].inner ? " (inner)" : "") + " = " + text(exprs[k]) + "\n";
+    result += "  e" + std::to_string(k) + (exprs[k].inner ? " (inner)" : "") + " = " +
+              text(exprs[k]) + "\n";
   }
   for (const Store& s : stores) {
-    result += "  b" + std::to_string(s.binding) + "[" + s.index.to_string() + "] = e" + std::to_string(s.value) + "\n";
+    result += "  b" + std::to_string(s.binding) + "[" + s.index.to_string() + "] = e" +
+              std::to_string(s.value) + "\n";
   }
   return result;
 }

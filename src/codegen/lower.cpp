@@ -12,13 +12,20 @@ namespace {
 
 ReduceKind reduce_kind(OpKind op) {
   switch (op) {
-    case OpKind::ReduceSum: return ReduceKind::Sum;
-    case OpKind::ReduceProd: return ReduceKind::Prod;
-    case OpKind::ReduceMax: return ReduceKind::Max;
-    case OpKind::ReduceMin: return ReduceKind::Min;
-    case OpKind::ArgMax: return ReduceKind::ArgMax;
-    case OpKind::ArgMin: return ReduceKind::ArgMin;
-    default: throw InternalError("lower: no reduction");
+    case OpKind::ReduceSum:
+      return ReduceKind::Sum;
+    case OpKind::ReduceProd:
+      return ReduceKind::Prod;
+    case OpKind::ReduceMax:
+      return ReduceKind::Max;
+    case OpKind::ReduceMin:
+      return ReduceKind::Min;
+    case OpKind::ArgMax:
+      return ReduceKind::ArgMax;
+    case OpKind::ArgMin:
+      return ReduceKind::ArgMin;
+    default:
+      throw InternalError("lower: no reduction");
   }
 }
 
@@ -29,7 +36,8 @@ std::vector<int> reduced_axes(const Node& n) {
 
 class Lowerer {
  public:
-  Lowerer(const Graph& graph, const Fusion& fusion, int group) : graph_(graph), fusion_(fusion), group_(group) {}
+  Lowerer(const Graph& graph, const Fusion& fusion, int group)
+      : graph_(graph), fusion_(fusion), group_(group) {}
 
   LoweredKernel lower_group() {
     const Group& group = fusion_.groups[static_cast<std::size_t>(group_)];
@@ -45,7 +53,8 @@ class Lowerer {
     for (NodeId id : group.nodes) {
       if (computed.count(id)) kernel().nodes.push_back(id);
     }
-    if (kernel().nodes.empty()) kernel().nodes = group.nodes;  // a view made real: nothing but loads
+    if (kernel().nodes.empty())
+      kernel().nodes = group.nodes;  // a view made real: nothing but loads
     kernel().name = kernel_name(graph_, kernel().nodes);
     return std::move(result_);
   }
@@ -78,7 +87,9 @@ class Lowerer {
 
   void make_space(const Group& group) {
     switch (group.kind) {
-      case GroupKind::Elementwise: add_vars(graph_.type(group.stores.front()).shape, true); break;
+      case GroupKind::Elementwise:
+        add_vars(graph_.type(group.stores.front()).shape, true);
+        break;
       case GroupKind::Row:
       case GroupKind::Column: {
         for (NodeId id : group.nodes) {
@@ -125,7 +136,8 @@ class Lowerer {
   const Expr& expr(ExprId id) const { return result_.kernel.exprs[static_cast<std::size_t>(id)]; }
 
   bool varies(const Index& index) const {
-    for (std::size_t v = static_cast<std::size_t>(result_.kernel.outer_count); v < result_.kernel.vars.size(); ++v) {
+    for (std::size_t v = static_cast<std::size_t>(result_.kernel.outer_count);
+         v < result_.kernel.vars.size(); ++v) {
       if (index.uses_var(static_cast<int>(v))) return true;
     }
     return data_varies(index);
@@ -138,7 +150,8 @@ class Lowerer {
     return false;
   }
   bool varies(const std::vector<Guard>& guards) const {
-    return std::any_of(guards.begin(), guards.end(), [&](const Guard& g) { return varies(g.index); });
+    return std::any_of(guards.begin(), guards.end(),
+                       [&](const Guard& g) { return varies(g.index); });
   }
 
   ExprId constant(double value, DType dtype, NodeId node) {
@@ -170,7 +183,8 @@ class Lowerer {
 
   int binding(TensorId id, bool written) {
     for (std::size_t k = 0; k < result_.tensors.size(); ++k) {
-      if (result_.tensors[k] == id && result_.kernel.bindings[k].written == written) return static_cast<int>(k);
+      if (result_.tensors[k] == id && result_.kernel.bindings[k].written == written)
+        return static_cast<int>(k);
     }
     Binding b;
     b.elements = graph_.type(id).shape.size();
@@ -208,7 +222,8 @@ class Lowerer {
     const std::size_t before = guards_.size();
     guards_.insert(guards_.end(), guards.begin(), guards.end());
     const ExprId value = fn();
-    const bool plain_load = expr(value).kind == Expr::Kind::Load && expr(value).guards.size() == guards_.size();
+    const bool plain_load =
+        expr(value).kind == Expr::Kind::Load && expr(value).guards.size() == guards_.size();
     guards_.resize(before);
     if (plain_load && otherwise == 0 && before == 0) return value;  // a failed guard loads 0
     const ExprId holds = test(std::move(guards), node);
@@ -218,8 +233,8 @@ class Lowerer {
   std::string guard_key() const {
     std::string key;
     for (const Guard& g : guards_) {
-      key += g.index.to_string() + ":" + std::to_string(g.low) + ":" + std::to_string(g.high) + ":" +
-             std::to_string(g.modulus) + ";";
+      key += g.index.to_string() + ":" + std::to_string(g.low) + ":" + std::to_string(g.high) +
+             ":" + std::to_string(g.modulus) + ";";
     }
     return key;
   }
@@ -243,7 +258,8 @@ class Lowerer {
     if (fusion_.realised[static_cast<std::size_t>(id)] && !own) return load(id, index);
     const DType dtype = graph_.type(id).dtype;
     switch (op_class(n.op)) {
-      case OpClass::Generated: return generated(n, node_id, index);
+      case OpClass::Generated:
+        return generated(n, node_id, index);
       case OpClass::Elementwise: {
         if (!own) result_.recomputed.push_back(id);
         std::vector<ExprId> args;
@@ -253,13 +269,19 @@ class Lowerer {
       case OpClass::View:
         if (n.op == OpKind::Pad) return pad(n, node_id, index);
         return value(n.inputs[0], through_view(graph_, n, index));
-      case OpClass::Join: return concat(n, node_id, index);
-      case OpClass::Gather: return gather(n, node_id, index);
-      case OpClass::Reduce: return reduce(n, node_id, index);
-      case OpClass::Contract: return matmul(n, node_id, index);
-      case OpClass::Scatter: return scatter(n, node_id, index);
+      case OpClass::Join:
+        return concat(n, node_id, index);
+      case OpClass::Gather:
+        return gather(n, node_id, index);
+      case OpClass::Reduce:
+        return reduce(n, node_id, index);
+      case OpClass::Contract:
+        return matmul(n, node_id, index);
+      case OpClass::Scatter:
+        return scatter(n, node_id, index);
       case OpClass::Input:
-      case OpClass::Update: break;
+      case OpClass::Update:
+        break;
     }
     throw InternalError(std::string("lower: ") + to_string(n.op) + " cannot be part of a kernel");
   }
@@ -276,7 +298,8 @@ class Lowerer {
     e.inner = varies(e.index);
     e.node = node_id;
     const ExprId position = add(std::move(e));
-    return a.type.dtype == i32 ? position : operation(OpKind::Cast, a.type.dtype, {position}, node_id);
+    return a.type.dtype == i32 ? position
+                               : operation(OpKind::Cast, a.type.dtype, {position}, node_id);
   }
 
   ExprId pad(const Node& n, NodeId node_id, const std::vector<Index>& index) {
@@ -288,7 +311,8 @@ class Lowerer {
       const std::int64_t step = a.interior[k] + 1, length = from[static_cast<int>(k)];
       inside.push_back((index[k] - a.low[k]).div(step));
       Guard g{index[k], a.low[k], a.low[k] + (length - 1) * step + 1, step, false, node_id};
-      if (g.index.low() < g.low || g.index.high() >= g.high || step > 1) guards.push_back(std::move(g));
+      if (g.index.low() < g.low || g.index.high() >= g.high || step > 1)
+        guards.push_back(std::move(g));
     }
     return guarded(std::move(guards), a.value, graph_.type(n.output()).dtype, node_id,
                    [&] { return value(n.inputs[0], inside); });
@@ -305,7 +329,8 @@ class Lowerer {
       at[axis] = at[axis] - start;
       const Guard guard{index[axis], start, start + length, 1, false, node_id};
       start += length;
-      if (index[axis].low() >= guard.low && index[axis].high() < guard.high) return value(input, at);
+      if (index[axis].low() >= guard.low && index[axis].high() < guard.high)
+        return value(input, at);
       if (index[axis].high() < guard.low || index[axis].low() >= guard.high) continue;
       guards_.push_back(guard);
       const ExprId part = value(input, at);
@@ -322,17 +347,19 @@ class Lowerer {
   ExprId gather(const Node& n, NodeId node_id, const std::vector<Index>& index) {
     const auto axis = static_cast<std::size_t>(std::get<AxisAttr>(n.attrs).axis);
     const std::int64_t extent = graph_.type(n.inputs[0]).shape[static_cast<int>(axis)];
-    const std::vector<Index> where = n.op == OpKind::IndexSelect ? std::vector<Index>{index[axis]} : index;
+    const std::vector<Index> where =
+        n.op == OpKind::IndexSelect ? std::vector<Index>{index[axis]} : index;
     const ExprId position = value(n.inputs[1], where);
     std::vector<Index> at = index;
     at[axis] = Index::data(position, extent);
-    return guarded({Guard{at[axis], 0, extent, 1, true, node_id}}, 0, graph_.type(n.output()).dtype, node_id,
-                   [&] { return value(n.inputs[0], at); });
+    return guarded({Guard{at[axis], 0, extent, 1, true, node_id}}, 0, graph_.type(n.output()).dtype,
+                   node_id, [&] { return value(n.inputs[0], at); });
   }
 
   void check_point(const Node& n, const std::vector<Index>& index) const {
     if (!(ravel(index, graph_.type(n.output()).shape) == outer_) || !guards_.empty()) {
-      throw InternalError(std::string("lower: ") + to_string(n.op) + " is used at another point than its group's");
+      throw InternalError(std::string("lower: ") + to_string(n.op) +
+                          " is used at another point than its group's");
     }
   }
 
@@ -360,18 +387,23 @@ class Lowerer {
     const auto terms = static_cast<double>(kernel().inner_size());
     switch (kind) {
       case ReduceKind::Sum:
-        return terms == 1 ? arg : operation(OpKind::Mul, dtype, {arg, constant(terms, dtype, node_id)}, node_id);
+        return terms == 1
+                   ? arg
+                   : operation(OpKind::Mul, dtype, {arg, constant(terms, dtype, node_id)}, node_id);
       case ReduceKind::Prod:
         if (terms == 1) return arg;
-        if (dtype == f32) return operation(OpKind::Pow, dtype, {arg, constant(terms, dtype, node_id)}, node_id);
+        if (dtype == f32)
+          return operation(OpKind::Pow, dtype, {arg, constant(terms, dtype, node_id)}, node_id);
         for (ExprId result = arg, k = 1;; ++k) {
           if (k == static_cast<int>(terms)) return result;
           result = operation(OpKind::Mul, dtype, {result, arg}, node_id);
         }
       case ReduceKind::Max:
-      case ReduceKind::Min: return arg;
+      case ReduceKind::Min:
+        return arg;
       case ReduceKind::ArgMax:
-      case ReduceKind::ArgMin: return constant(0, i32, node_id);
+      case ReduceKind::ArgMin:
+        return constant(0, i32, node_id);
     }
     return arg;
   }
@@ -406,7 +438,8 @@ class Lowerer {
     row.node = node_id;
     const ExprId row_id = add(std::move(row));
     const ExprId hit = operation(OpKind::Equal, boolean, {hint.indices, row_id}, node_id);
-    const ExprId term = operation(OpKind::Where, f32, {hit, hint.source, constant(0, f32, node_id)}, node_id);
+    const ExprId term =
+        operation(OpKind::Where, f32, {hit, hint.source, constant(0, f32, node_id)}, node_id);
     hint.sum = reduction(ReduceKind::Sum, f32, term, node_id);
     kernel().scatter = hint;
     const ExprId base = value(n.inputs[0], index);

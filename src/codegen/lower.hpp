@@ -11,8 +11,8 @@ namespace tensorgrad {
 /// A kernel whose bindings name tensors; the planner gives them places.
 struct LoweredKernel {
   Kernel kernel;
-  std::vector<TensorId> tensors;    ///< by binding; -1 where the binding's place is already set
-  std::vector<TensorId> recomputed; ///< elementwise tensors of other groups computed again here
+  std::vector<TensorId> tensors;     ///< by binding; -1 where the binding's place is already set
+  std::vector<TensorId> recomputed;  ///< elementwise tensors of other groups computed again here
 };
 
 LoweredKernel lower_group(const Graph& graph, const Fusion& fusion, int group);

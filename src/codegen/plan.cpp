@@ -15,7 +15,8 @@ namespace {
 
 class Planner {
  public:
-  Planner(std::shared_ptr<const Graph> graph, const Target& target, const std::map<std::string, SharedParam>& shared)
+  Planner(std::shared_ptr<const Graph> graph, const Target& target,
+          const std::map<std::string, SharedParam>& shared)
       : graph_(*graph), shared_(shared) {
     plan_.graph = std::move(graph);
     plan_.target = target;
@@ -41,11 +42,14 @@ class Planner {
   // ---- buffers and leaves
 
   int add_buffer(std::string name, BufferRole role, std::int64_t elements, bool external = false) {
-    plan_.buffers.push_back({std::move(name), role, elements * plan_.target.element_bytes, external});
+    plan_.buffers.push_back(
+        {std::move(name), role, elements * plan_.target.element_bytes, external});
     return static_cast<int>(plan_.buffers.size()) - 1;
   }
 
-  void place(TensorId id, int buffer, std::int64_t offset) { plan_.places[id] = {buffer, offset, graph_.type(id)}; }
+  void place(TensorId id, int buffer, std::int64_t offset) {
+    plan_.places[id] = {buffer, offset, graph_.type(id)};
+  }
 
   static std::string segment_name(const std::string& base, std::size_t segment, std::size_t count) {
     return count == 1 ? base : base + "." + std::to_string(segment);
@@ -57,7 +61,9 @@ class Planner {
     for (std::size_t s = 0; s < layout_.segments.size(); ++s) {
       const auto& segment = layout_.segments[s];
       const std::int64_t elements = updated_only ? segment.updated : segment.elements;
-      buffers.push_back(elements == 0 ? -1 : add_buffer(segment_name(name, s, layout_.segments.size()), role, elements));
+      buffers.push_back(elements == 0 ? -1
+                                      : add_buffer(segment_name(name, s, layout_.segments.size()),
+                                                   role, elements));
     }
     return buffers;
   }
@@ -65,19 +71,24 @@ class Planner {
   void place_leaves() {
     layout_ = lay_out_params(graph_, plan_.target);
     place_params();
-    if (!graph_.gradients.empty()) gradient_arena_ = add_arena("gradients", BufferRole::Gradient, true);
+    if (!graph_.gradients.empty())
+      gradient_arena_ = add_arena("gradients", BufferRole::Gradient, true);
     for (const Node& node : graph_.nodes()) {
       if (node.op != OpKind::AdamUpdate && node.op != OpKind::SgdUpdate) continue;
       updates_.push_back(&node);
       const int states = static_cast<int>(node.outputs.size()) - 1;
       for (int k = 0; k < states; ++k) {
         if (static_cast<int>(moment_arenas_.size()) <= k) {
-          moment_arenas_.push_back(add_arena(states == 1 ? "momentum" : k == 0 ? "moments.m" : "moments.v",
+          moment_arenas_.push_back(add_arena(states == 1 ? "momentum"
+                                             : k == 0    ? "moments.m"
+                                                         : "moments.v",
                                              BufferRole::Moment, true));
         }
-        const auto slot = layout_.slots.at(std::get<InputAttr>(graph_.producer(node.inputs[0]).attrs).name);
+        const auto slot =
+            layout_.slots.at(std::get<InputAttr>(graph_.producer(node.inputs[0]).attrs).name);
         place(node.inputs[static_cast<std::size_t>(2 + k)],
-              moment_arenas_[static_cast<std::size_t>(k)][static_cast<std::size_t>(slot.segment)], slot.offset);
+              moment_arenas_[static_cast<std::size_t>(k)][static_cast<std::size_t>(slot.segment)],
+              slot.offset);
       }
     }
     // All inputs share a buffer, so that a step uploads once; so do literals.
@@ -89,7 +100,8 @@ class Planner {
       } else if (node.op == OpKind::StateInput) {
         const std::string& name = std::get<StateAttr>(node.attrs).name;
         if (!plan_.places.count(node.output())) {
-          place(node.output(), add_buffer(name, BufferRole::State, graph_.type(node.output()).shape.size()), 0);
+          place(node.output(),
+                add_buffer(name, BufferRole::State, graph_.type(node.output()).shape.size()), 0);
         }
         plan_.states[name] = plan_.places.at(node.output());
       }
@@ -98,7 +110,8 @@ class Planner {
 
   void place_params() {
     int shared_count = 0;
-    for (const auto& [name, param] : shared_) shared_count = std::max(shared_count, param.buffer + 1);
+    for (const auto& [name, param] : shared_)
+      shared_count = std::max(shared_count, param.buffer + 1);
     plan_.shared_buffers.assign(static_cast<std::size_t>(shared_count), -1);
     bool own = false;
     for (const ParamInfo& param : graph_.params) own = own || !shared_.count(param.name);
@@ -112,7 +125,8 @@ class Planner {
       } else {
         int& buffer = plan_.shared_buffers[static_cast<std::size_t>(found->second.buffer)];
         if (buffer < 0) {
-          buffer = add_buffer("shared." + std::to_string(found->second.buffer), BufferRole::Param, 0, true);
+          buffer = add_buffer("shared." + std::to_string(found->second.buffer), BufferRole::Param,
+                              0, true);
           plan_.buffers.back().bytes = found->second.buffer_bytes;
         }
         place(param.tensor, buffer, found->second.offset);
@@ -153,7 +167,9 @@ class Planner {
     return !is_transparent(op) && op_class(op) != OpClass::Input;
   }
 
-  Place in_place(const Place& place, TensorId id) const { return {place.buffer, place.offset, graph_.type(id)}; }
+  Place in_place(const Place& place, TensorId id) const {
+    return {place.buffer, place.offset, graph_.type(id)};
+  }
 
   /// Puts `id` at `destination`: by its own kernel if no other place was claimed, else by a copy.
   Place claim(TensorId id, const std::function<Place()>& destination, Phase phase) {
@@ -187,16 +203,21 @@ class Planner {
   void claim_roots() {
     for (const NamedTensor& grad : graph_.gradients) {
       const auto slot = layout_.slots.at(grad.name);
-      const Place at{gradient_arena_[static_cast<std::size_t>(slot.segment)], slot.offset, graph_.type(grad.tensor)};
-      plan_.gradients[grad.name] = claim(grad.tensor, [&] { return at; }, Phase::Gradient);
+      const Place at{gradient_arena_[static_cast<std::size_t>(slot.segment)], slot.offset,
+                     graph_.type(grad.tensor)};
+      plan_.gradients[grad.name] = claim(
+          grad.tensor, [&] { return at; }, Phase::Gradient);
     }
-    const auto results = [&](const std::vector<NamedTensor>& items, const char* prefix, std::map<std::string, Place>& to) {
+    const auto results = [&](const std::vector<NamedTensor>& items, const char* prefix,
+                             std::map<std::string, Place>& to) {
       for (const NamedTensor& item : items) {
         const TensorId base = strip_reshapes(item.tensor);
         if (is_computed(base) && plan_.places.count(base)) {  // already kept for another reader
           to[item.name] = in_place(plan_.places.at(base), item.tensor);
         } else {
-          to[item.name] = claim(item.tensor, [&] { return new_output(prefix + item.name, item.tensor); }, Phase::Gradient);
+          to[item.name] = claim(
+              item.tensor, [&] { return new_output(prefix + item.name, item.tensor); },
+              Phase::Gradient);
         }
       }
     };
@@ -270,10 +291,11 @@ class Planner {
     for (TensorId input : graph_.node(group.nodes.front()).inputs) {
       if (store_view(input)) return;
     }
-    throw DeviceError("The kernel " + kernel.kernel.name + " needs " + std::to_string(kernel.kernel.bindings.size()) +
-                      " buffers, but " + plan_.target.name + " binds at most " +
-                      std::to_string(plan_.target.max_bindings) + ". Join fewer tensors at once.\n  at " +
-                      graph_.node(group.nodes.front()).site.to_string());
+    throw DeviceError(
+        "The kernel " + kernel.kernel.name + " needs " +
+        std::to_string(kernel.kernel.bindings.size()) + " buffers, but " + plan_.target.name +
+        " binds at most " + std::to_string(plan_.target.max_bindings) +
+        ". Join fewer tensors at once.\n  at " + graph_.node(group.nodes.front()).site.to_string());
   }
 
   void one_kernel_a_node() {
@@ -400,7 +422,9 @@ class Planner {
     std::int64_t total = 0;
     for (const auto& segment : layout_.segments) {
       // On a GPU enough pieces to keep it busy; on a CPU the executor splits by itself.
-      const std::int64_t pieces = plan_.target.parallelism > 8 ? std::clamp<std::int64_t>(segment.updated / 2048, 1, 1024) : 1;
+      const std::int64_t pieces = plan_.target.parallelism > 8
+                                      ? std::clamp<std::int64_t>(segment.updated / 2048, 1, 1024)
+                                      : 1;
       parts.push_back(segment.updated == 0 ? 0 : pieces);
       total += parts.back();
     }
@@ -434,14 +458,17 @@ class Planner {
   // ---- temporaries
 
   void place_temps() {
-    std::stable_sort(lowered_.begin(), lowered_.end(), [](const LoweredKernel& a, const LoweredKernel& b) {
-      return a.kernel.phase < b.kernel.phase;
-    });
+    std::stable_sort(lowered_.begin(), lowered_.end(),
+                     [](const LoweredKernel& a, const LoweredKernel& b) {
+                       return a.kernel.phase < b.kernel.phase;
+                     });
     std::map<TensorId, Lifetime> alive;
     for (std::size_t k = 0; k < lowered_.size(); ++k) {
       for (TensorId id : lowered_[k].tensors) {
         if (id < 0 || plan_.places.count(id)) continue;
-        auto [it, fresh] = alive.try_emplace(id, Lifetime{id, graph_.type(id).shape.size(), static_cast<int>(k), static_cast<int>(k)});
+        auto [it, fresh] = alive.try_emplace(
+            id,
+            Lifetime{id, graph_.type(id).shape.size(), static_cast<int>(k), static_cast<int>(k)});
         if (!fresh) it->second.last = static_cast<int>(k);
       }
     }
@@ -451,16 +478,19 @@ class Planner {
     const TempPlan temps = whole ? assign_whole_buffers(lifetimes) : assign_offsets(lifetimes);
     std::vector<int> buffers;
     for (std::size_t b = 0; b < temps.buffers.size(); ++b) {
-      buffers.push_back(add_buffer(segment_name("temps", b, temps.buffers.size()), BufferRole::Temp, temps.buffers[b]));
+      buffers.push_back(add_buffer(segment_name("temps", b, temps.buffers.size()), BufferRole::Temp,
+                                   temps.buffers[b]));
     }
     for (std::size_t i = 0; i < lifetimes.size(); ++i) {
-      place(lifetimes[i].tensor, buffers[static_cast<std::size_t>(temps.places[i].first)], temps.places[i].second);
+      place(lifetimes[i].tensor, buffers[static_cast<std::size_t>(temps.places[i].first)],
+            temps.places[i].second);
     }
   }
 
   void finish(LoweredKernel& lowered) {
     for (std::size_t b = 0; b < lowered.tensors.size(); ++b) {
-      if (lowered.tensors[b] >= 0) set(lowered.kernel.bindings[b], plan_.places.at(lowered.tensors[b]));
+      if (lowered.tensors[b] >= 0)
+        set(lowered.kernel.bindings[b], plan_.places.at(lowered.tensors[b]));
     }
     plan_.kernels.push_back(std::move(lowered.kernel));
   }
@@ -468,8 +498,9 @@ class Planner {
   void name_results() {
     for (const BufferSpec& buffer : plan_.buffers) {
       if (buffer.external || buffer.bytes <= plan_.target.max_binding_bytes) continue;
-      throw DeviceError("The buffer \"" + buffer.name + "\" needs " + std::to_string(buffer.bytes) + " bytes, but " +
-                        plan_.target.name + " binds at most " + std::to_string(plan_.target.max_binding_bytes) +
+      throw DeviceError("The buffer \"" + buffer.name + "\" needs " + std::to_string(buffer.bytes) +
+                        " bytes, but " + plan_.target.name + " binds at most " +
+                        std::to_string(plan_.target.max_binding_bytes) +
                         ". Use a smaller batch or another device.");
     }
   }
@@ -478,8 +509,8 @@ class Planner {
   const std::map<std::string, SharedParam>& shared_;
   Plan plan_;
   ArenaLayout layout_;
-  std::vector<int> gradient_arena_;               // by segment
-  std::vector<std::vector<int>> moment_arenas_;   // by moment and segment
+  std::vector<int> gradient_arena_;              // by segment
+  std::vector<std::vector<int>> moment_arenas_;  // by moment and segment
   std::vector<const Node*> updates_;
   FusionRequest request_;
   Fusion fusion_;
@@ -490,7 +521,8 @@ class Planner {
 
 }  // namespace
 
-Plan plan(std::shared_ptr<const Graph> graph, const Target& target, const std::map<std::string, SharedParam>& shared) {
+Plan plan(std::shared_ptr<const Graph> graph, const Target& target,
+          const std::map<std::string, SharedParam>& shared) {
   return Planner(std::move(graph), target, shared).run();
 }
 

@@ -28,7 +28,8 @@ class Builder {
     e.binding = binding;
     e.index = index;
     e.guards = std::move(guards);
-    for (std::size_t v = static_cast<std::size_t>(result.kernel.outer_count); v < result.kernel.vars.size(); ++v) {
+    for (std::size_t v = static_cast<std::size_t>(result.kernel.outer_count);
+         v < result.kernel.vars.size(); ++v) {
       e.inner = e.inner || index.uses_var(static_cast<int>(v));
     }
     return add(std::move(e));
@@ -41,7 +42,8 @@ class Builder {
   ExprId op(OpKind kind, std::vector<ExprId> args) {
     Expr e{Expr::Kind::Op};
     e.op = kind;
-    for (ExprId a : args) e.inner = e.inner || result.kernel.exprs[static_cast<std::size_t>(a)].inner;
+    for (ExprId a : args)
+      e.inner = e.inner || result.kernel.exprs[static_cast<std::size_t>(a)].inner;
     e.args = std::move(args);
     return add(std::move(e));
   }
@@ -88,7 +90,8 @@ LoweredKernel lower_update(OpKind op, const UpdateAttr& a, const UpdateRange& ra
   ExprId g = b.load(grad, i);
   if (a.max_norm > 0) {
     const ExprId norm = b.load(b.bind(1, true, false), 0);
-    const ExprId ratio = b.op(OpKind::Div, {b.constant(a.max_norm), b.plus(norm, b.constant(1e-6))});
+    const ExprId ratio =
+        b.op(OpKind::Div, {b.constant(a.max_norm), b.plus(norm, b.constant(1e-6))});
     g = b.mul(g, b.op(OpKind::Minimum, {b.constant(1), ratio}));
   }
   const auto where_decayed = [&](ExprId decayed, ExprId otherwise) {
@@ -98,10 +101,12 @@ LoweredKernel lower_update(OpKind op, const UpdateAttr& a, const UpdateRange& ra
   };
   const ExprId rate = b.load(scalars, 0);
   if (adam) {
-    const ExprId m = b.plus(b.mul(b.constant(a.beta1), b.load(state[0], i)), b.mul(b.constant(1 - a.beta1), g));
-    const ExprId v =
-        b.plus(b.mul(b.constant(a.beta2), b.load(state[1], i)), b.mul(b.constant(1 - a.beta2), b.mul(g, g)));
-    const ExprId spread = b.plus(b.mul(b.op(OpKind::Sqrt, {v}), b.load(scalars, 1)), b.constant(a.eps));
+    const ExprId m =
+        b.plus(b.mul(b.constant(a.beta1), b.load(state[0], i)), b.mul(b.constant(1 - a.beta1), g));
+    const ExprId v = b.plus(b.mul(b.constant(a.beta2), b.load(state[1], i)),
+                            b.mul(b.constant(1 - a.beta2), b.mul(g, g)));
+    const ExprId spread =
+        b.plus(b.mul(b.op(OpKind::Sqrt, {v}), b.load(scalars, 1)), b.constant(a.eps));
     const ExprId step = b.op(OpKind::Div, {b.mul(rate, m), spread});
     const ExprId shrunk = where_decayed(b.mul(p, b.load(scalars, 2)), p);
     b.store(param, i, b.op(OpKind::Sub, {shrunk, step}));

@@ -1,5 +1,5 @@
-// The optimizer's kernels over the flat arenas: one for all parameters of a segment, and two for the
-// gradients' norm.
+// The optimizer's kernels over the flat arenas: one for all parameters of a segment, and two for
+// the gradients' norm.
 #pragma once
 
 #include "codegen/lower.hpp"

@@ -71,8 +71,8 @@ struct AttrsPrinter {
            ", interior=" + list_text(a.interior) + ", value=" + number_text(a.value);
   }
   std::string operator()(const WindowAttr& a) const {
-    return "axis=" + std::to_string(a.axis) + ", size=" + std::to_string(a.size) + ", stride=" + std::to_string(a.stride) +
-           ", dilation=" + std::to_string(a.dilation);
+    return "axis=" + std::to_string(a.axis) + ", size=" + std::to_string(a.size) +
+           ", stride=" + std::to_string(a.stride) + ", dilation=" + std::to_string(a.dilation);
   }
   std::string operator()(const UpdateAttr& a) const {
     std::ostringstream text;

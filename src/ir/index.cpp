@@ -46,7 +46,8 @@ struct LowSplit {
 LowSplit split_low_part(const Index& x, std::int64_t divisor) {
   LowSplit best;
   for (const Index::Term& candidate : x.terms()) {
-    const std::int64_t factor = candidate.coefficient < 0 ? -candidate.coefficient : candidate.coefficient;
+    const std::int64_t factor =
+        candidate.coefficient < 0 ? -candidate.coefficient : candidate.coefficient;
     if (factor <= best.factor || divisor % factor != 0) continue;
     LowSplit split{factor, floor_div(x.constant(), factor), floor_mod(x.constant(), factor)};
     for (const Index::Term& t : x.terms()) {
@@ -95,13 +96,15 @@ Index Index::data(int expr, std::int64_t extent) {
 
 std::int64_t Index::low() const {
   std::int64_t sum = constant_;
-  for (const Term& t : terms_) sum += t.coefficient * (t.coefficient > 0 ? t.atom->low : t.atom->high);
+  for (const Term& t : terms_)
+    sum += t.coefficient * (t.coefficient > 0 ? t.atom->low : t.atom->high);
   return sum;
 }
 
 std::int64_t Index::high() const {
   std::int64_t sum = constant_;
-  for (const Term& t : terms_) sum += t.coefficient * (t.coefficient > 0 ? t.atom->high : t.atom->low);
+  for (const Term& t : terms_)
+    sum += t.coefficient * (t.coefficient > 0 ? t.atom->high : t.atom->low);
   return sum;
 }
 
@@ -132,8 +135,9 @@ std::int64_t Index::stride(int id) const {
 
 void Index::add_term(std::int64_t coefficient, const std::shared_ptr<const IndexAtom>& atom) {
   if (coefficient == 0) return;
-  const auto at = std::lower_bound(terms_.begin(), terms_.end(), atom->key,
-                                   [](const Term& t, const std::string& key) { return t.atom->key < key; });
+  const auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), atom->key,
+                       [](const Term& t, const std::string& key) { return t.atom->key < key; });
   if (at != terms_.end() && at->atom->key == atom->key) {
     at->coefficient += coefficient;
     if (at->coefficient == 0) terms_.erase(at);
@@ -157,7 +161,9 @@ void Index::recombine() {
     for (const Term& t : terms_) {
       if (t.atom->kind != IndexAtom::Kind::Mod) continue;
       const Index quotient = t.atom->arg->div(t.atom->divisor);
-      if (quotient.terms_.size() != 1 || quotient.constant_ != 0 || quotient.terms_[0].coefficient != 1) continue;
+      if (quotient.terms_.size() != 1 || quotient.constant_ != 0 ||
+          quotient.terms_[0].coefficient != 1)
+        continue;
       const std::string& key = quotient.terms_[0].atom->key;
       const auto partner = std::find_if(terms_.begin(), terms_.end(), [&](const Term& o) {
         return o.atom->key == key && o.coefficient == t.coefficient * t.atom->divisor;
@@ -167,7 +173,8 @@ void Index::recombine() {
       add_term(-mod.coefficient, mod.atom);
       add_term(-div.coefficient, div.atom);
       constant_ += mod.coefficient * mod.atom->arg->constant_;
-      for (const Term& inner : mod.atom->arg->terms_) add_term(mod.coefficient * inner.coefficient, inner.atom);
+      for (const Term& inner : mod.atom->arg->terms_)
+        add_term(mod.coefficient * inner.coefficient, inner.atom);
       changed = true;
       break;
     }
@@ -243,14 +250,18 @@ Index Index::substitute(const std::function<Index(int)>& replacement) const {
   Index result = constant_;
   for (const Term& t : terms_) {
     switch (t.atom->kind) {
-      case IndexAtom::Kind::Var: result = result + replacement(t.atom->id) * t.coefficient; break;
+      case IndexAtom::Kind::Var:
+        result = result + replacement(t.atom->id) * t.coefficient;
+        break;
       case IndexAtom::Kind::Div:
         result = result + t.atom->arg->substitute(replacement).div(t.atom->divisor) * t.coefficient;
         break;
       case IndexAtom::Kind::Mod:
         result = result + t.atom->arg->substitute(replacement).mod(t.atom->divisor) * t.coefficient;
         break;
-      case IndexAtom::Kind::Data: result.add_term(t.coefficient, t.atom); break;
+      case IndexAtom::Kind::Data:
+        result.add_term(t.coefficient, t.atom);
+        break;
     }
   }
   return result;
@@ -263,7 +274,8 @@ std::string Index::to_string() const {
     if (t.coefficient != 1) text += std::to_string(t.coefficient) + "*";
     text += t.atom->key;
   }
-  if (constant_ != 0 || text.empty()) text += (text.empty() ? "" : " + ") + std::to_string(constant_);
+  if (constant_ != 0 || text.empty())
+    text += (text.empty() ? "" : " + ") + std::to_string(constant_);
   return text;
 }
 

@@ -52,7 +52,8 @@ std::string Graph::to_string() const {
   list("capture", captures);
   list("gradient", gradients);
   for (const WriteBack& wb : write_backs) {
-    text += "write_back %" + std::to_string(wb.destination) + " = %" + std::to_string(wb.value) + "\n";
+    text +=
+        "write_back %" + std::to_string(wb.destination) + " = %" + std::to_string(wb.value) + "\n";
   }
   return text;
 }
@@ -66,7 +67,8 @@ std::string Graph::to_dot() const {
     const auto* named = std::get_if<InputAttr>(&node.attrs);
     const auto* state = std::get_if<StateAttr>(&node.attrs);
     std::string label = named ? named->name : state ? state->name : tensorgrad::to_string(node.op);
-    for (TensorId out : node.outputs) label += "\\n%" + std::to_string(out) + " " + type(out).to_string();
+    for (TensorId out : node.outputs)
+      label += "\\n%" + std::to_string(out) + " " + type(out).to_string();
     std::string style;
     if (op_class(node.op) == OpClass::Input) style = ", style=filled, fillcolor=lightblue";
     if (node.phase == Phase::Update) style = ", style=filled, fillcolor=lightyellow";

@@ -16,16 +16,20 @@ std::string Site::to_string() const {
 
 const char* to_string(DType dtype) {
   switch (dtype) {
-    case DType::F32: return "f32";
-    case DType::I32: return "i32";
-    case DType::Bool: return "bool";
+    case DType::F32:
+      return "f32";
+    case DType::I32:
+      return "i32";
+    case DType::Bool:
+      return "bool";
   }
   return "?";
 }
 
 std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
   switch (storage) {
-    case Storage::Word32: return elements * 4;
+    case Storage::Word32:
+      return elements * 4;
   }
   return 0;
 }
@@ -53,7 +57,9 @@ std::string Shape::to_string() const {
   return text + "]";
 }
 
-std::string TensorType::to_string() const { return tensorgrad::to_string(dtype) + shape.to_string(); }
+std::string TensorType::to_string() const {
+  return tensorgrad::to_string(dtype) + shape.to_string();
+}
 
 std::string number_text(double value) {
   if (std::isnan(value)) return "nan";

@@ -23,22 +23,28 @@ LayerNorm::LayerNorm(std::int64_t dim, double epsilon)
 
 Tensor LayerNorm::operator()(Operand x) const { return layer_norm(x, g, b, eps); }
 
-RMSNorm::RMSNorm(std::int64_t dim, double epsilon) : g(param({dim}, {.init = init::ones})), eps(epsilon) {}
+RMSNorm::RMSNorm(std::int64_t dim, double epsilon)
+    : g(param({dim}, {.init = init::ones})), eps(epsilon) {}
 
 Tensor RMSNorm::operator()(Operand x) const { return rms_norm(x, g, eps); }
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t dim, int head_count, AttentionOptions opts)
-    : q(dim, dim, {opts.bias}), k(dim, dim, {opts.bias}), v(dim, dim, {opts.bias}), o(dim, dim, {opts.bias}),
-      heads(head_count), options(std::move(opts)) {
+    : q(dim, dim, {opts.bias}),
+      k(dim, dim, {opts.bias}),
+      v(dim, dim, {opts.bias}),
+      o(dim, dim, {opts.bias}),
+      heads(head_count),
+      options(std::move(opts)) {
   if (head_count < 1 || dim % head_count != 0) {
-    throw ShapeError("MultiHeadAttention: the dimension " + std::to_string(dim) + " does not divide into " +
-                     std::to_string(head_count) + " heads.");
+    throw ShapeError("MultiHeadAttention: the dimension " + std::to_string(dim) +
+                     " does not divide into " + std::to_string(head_count) + " heads.");
   }
 }
 
 Tensor MultiHeadAttention::operator()(Operand x) const {
   SiteScope scope(x.site());
-  const Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), heads), values = split_heads(v(x), heads);
+  const Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), heads),
+               values = split_heads(v(x), heads);
   const double scale = 1.0 / std::sqrt(static_cast<double>(queries.shape(-1)));
   const Tensor scores = matmul(queries, swap_axes(keys, -1, -2)) * scale;
   Tensor weights = options.causal ? softmax_causal(scores) : softmax(scores);
@@ -47,8 +53,11 @@ Tensor MultiHeadAttention::operator()(Operand x) const {
 }
 
 TransformerBlock::TransformerBlock(std::int64_t dim, int heads, TransformerOptions opts)
-    : n1(dim), attn(dim, heads, {.causal = opts.causal, .capture = opts.capture}), n2(dim),
-      up(dim, opts.hidden > 0 ? opts.hidden : 4 * dim), down(opts.hidden > 0 ? opts.hidden : 4 * dim, dim),
+    : n1(dim),
+      attn(dim, heads, {.causal = opts.causal, .capture = opts.capture}),
+      n2(dim),
+      up(dim, opts.hidden > 0 ? opts.hidden : 4 * dim),
+      down(opts.hidden > 0 ? opts.hidden : 4 * dim, dim),
       options(std::move(opts)) {}
 
 Tensor TransformerBlock::operator()(Operand x) const {
@@ -63,8 +72,8 @@ Tensor split_heads(Operand x, int heads) {
   const Tensor& tensor = x.tensor();
   const std::int64_t dim = tensor.shape(-1);
   if (tensor.rank() < 2 || heads < 1 || dim % heads != 0) {
-    throw ShapeError("split_heads: " + tensor.type().to_string() + " does not divide into " + std::to_string(heads) +
-                     " heads.\n  at " + current_site(x.site()).to_string());
+    throw ShapeError("split_heads: " + tensor.type().to_string() + " does not divide into " +
+                     std::to_string(heads) + " heads.\n  at " + current_site(x.site()).to_string());
   }
   Shape shape = tensor.shape();
   shape.set(shape.rank() - 1, heads);

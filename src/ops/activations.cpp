@@ -41,9 +41,10 @@ Tensor elu(Operand operand, double alpha) {
 Tensor clamp(Operand x, double lo, double hi) {
   SiteScope scope(x.site());
   if (lo > hi) {
-    fail_op("clamp",
-            "the lower bound " + number_text(lo) + " is above the upper bound " + number_text(hi) + ".",
-            x.site());
+    fail_op(
+        "clamp",
+        "the lower bound " + number_text(lo) + " is above the upper bound " + number_text(hi) + ".",
+        x.site());
   }
   return where(less(x, lo), lo, where(greater(x, hi), hi, x));
 }

@@ -17,7 +17,8 @@ Types same_types(const Rule& r) {
 Types numeric(const Rule& r) {
   Types types = same_types(r);
   if (types[0].dtype == boolean) {
-    r.fail("bool is no number: " + types[0].to_string() + ". Use cast(x, f32) or cast(x, i32) first.");
+    r.fail("bool is no number: " + types[0].to_string() +
+           ". Use cast(x, f32) or cast(x, i32) first.");
   }
   return types;
 }
@@ -112,7 +113,9 @@ Tensor abs(Operand x) { return emit(OpKind::Abs, {as_tensor("abs", x, f32)}, NoA
 
 Types infer_Sign(const Rule& r) { return numeric(r); }
 void grad_Sign(GradContext& c) { not_differentiable(c); }
-Tensor sign(Operand x) { return emit(OpKind::Sign, {as_tensor("sign", x, f32)}, NoAttrs{}, x.site()); }
+Tensor sign(Operand x) {
+  return emit(OpKind::Sign, {as_tensor("sign", x, f32)}, NoAttrs{}, x.site());
+}
 
 Tensor square(Operand x) { return mul(x, x); }
 Tensor reciprocal(Operand x) {

@@ -15,7 +15,8 @@ Types comparison(const Rule& r) {
 Types logical(const Rule& r) {
   for (int i = 0; i < r.count(); ++i) {
     if (r.type(i).dtype != boolean) {
-      r.fail("takes bool, not " + r.type(i).to_string() + ". Compare first, for instance with greater.");
+      r.fail("takes bool, not " + r.type(i).to_string() +
+             ". Compare first, for instance with greater.");
     }
     if (r.type(i).shape != r.type(0).shape) r.fail("operands differ in shape.");
   }
@@ -51,7 +52,9 @@ Tensor equal(Operand a, Operand b) { return compare(OpKind::Equal, "equal", a, b
 
 Types infer_LogicalAnd(const Rule& r) { return logical(r); }
 void grad_LogicalAnd(GradContext& c) { not_differentiable(c); }
-Tensor logical_and(Operand a, Operand b) { return compare(OpKind::LogicalAnd, "logical_and", a, b); }
+Tensor logical_and(Operand a, Operand b) {
+  return compare(OpKind::LogicalAnd, "logical_and", a, b);
+}
 
 Types infer_LogicalOr(const Rule& r) { return logical(r); }
 void grad_LogicalOr(GradContext& c) { not_differentiable(c); }
@@ -85,7 +88,8 @@ Tensor where(Operand condition, Operand a, Operand b) {
   const Site site = condition.site();
   const Shape shape = common_shape("where", cond.type(), values.a.type(), site);
   return emit(OpKind::Where,
-              {broadcast(cond, shape, site), broadcast(values.a, shape, site), broadcast(values.b, shape, site)},
+              {broadcast(cond, shape, site), broadcast(values.a, shape, site),
+               broadcast(values.b, shape, site)},
               NoAttrs{}, site);
 }
 

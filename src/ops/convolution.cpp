@@ -4,14 +4,15 @@
 
 namespace tensorgrad {
 
-// out[.., i, k, ..] = x[.., i·stride + k·dilation, ..];  dx sums, for each k, g's k-th slice put back
+// out[.., i, k, ..] = x[.., i·stride + k·dilation, ..];  dx sums, for each k, g's k-th slice put
+// back
 Types infer_Window(const Rule& r) {
   const auto& a = r.attr<WindowAttr>();
   const Shape& from = r.type(0).shape;
-  if (a.axis < 0 || a.axis >= from.rank() || a.size < 1 || a.stride < 1 || a.dilation < 1 || a.count < 1 ||
-      (a.count - 1) * a.stride + (a.size - 1) * a.dilation >= from[a.axis]) {
-    r.fail("windows of " + std::to_string(a.size) + " do not fit axis " + std::to_string(a.axis) + " of " +
-           r.type(0).to_string() + ".");
+  if (a.axis < 0 || a.axis >= from.rank() || a.size < 1 || a.stride < 1 || a.dilation < 1 ||
+      a.count < 1 || (a.count - 1) * a.stride + (a.size - 1) * a.dilation >= from[a.axis]) {
+    r.fail("windows of " + std::to_string(a.size) + " do not fit axis " + std::to_string(a.axis) +
+           " of " + r.type(0).to_string() + ".");
   }
   Shape shape;
   for (int axis = 0; axis < from.rank(); ++axis) {
@@ -33,7 +34,8 @@ void grad_Window(GradContext& c) {
     PadAttr pad;
     for (int axis = 0; axis < from.rank(); ++axis) {
       const bool here = axis == a.axis;
-      const std::int64_t low = here ? k * a.dilation : 0, span = here ? (a.count - 1) * a.stride + 1 : from[axis];
+      const std::int64_t low = here ? k * a.dilation : 0,
+                         span = here ? (a.count - 1) * a.stride + 1 : from[axis];
       pad.low.push_back(low);
       pad.high.push_back(from[axis] - low - span);
       pad.interior.push_back(here ? a.stride - 1 : 0);
@@ -52,25 +54,29 @@ Tensor windows(const char* op, const Tensor& x, int axis, std::int64_t size, std
   const std::int64_t span = (size - 1) * dilation + 1;
   if (size < 1 || stride < 1 || dilation < 1 || span > x.shape(axis)) {
     fail_op(op,
-            "a window of " + std::to_string(size) + " (dilation " + std::to_string(dilation) + ", stride " +
-                std::to_string(stride) + ") does not fit axis " + std::to_string(axis) + " of " + x.type().to_string() + ".",
+            "a window of " + std::to_string(size) + " (dilation " + std::to_string(dilation) +
+                ", stride " + std::to_string(stride) + ") does not fit axis " +
+                std::to_string(axis) + " of " + x.type().to_string() + ".",
             site);
   }
   const std::int64_t count = (x.shape(axis) - span) / stride + 1;
   return emit(OpKind::Window, {x}, WindowAttr{axis, size, stride, dilation, count}, site);
 }
 
-void check_conv(const char* op, const Tensor& x, const Tensor& w, const std::optional<Tensor>& b, int spatial, int groups,
-                Site site) {
+void check_conv(const char* op, const Tensor& x, const Tensor& w, const std::optional<Tensor>& b,
+                int spatial, int groups, Site site) {
   check_operand(op, w, site);
   if (b) check_operand(op, *b, site);
   const int rank = spatial + 2;
-  if (x.rank() != rank || w.rank() != rank || groups < 1 || x.shape(1) % groups != 0 || w.shape(0) % groups != 0 ||
-      w.shape(1) * groups != x.shape(1) || (b && b->shape() != Shape{w.shape(0)})) {
+  if (x.rank() != rank || w.rank() != rank || groups < 1 || x.shape(1) % groups != 0 ||
+      w.shape(0) % groups != 0 || w.shape(1) * groups != x.shape(1) ||
+      (b && b->shape() != Shape{w.shape(0)})) {
     fail_op(op,
             "x " + x.type().to_string() + ", weight " + w.type().to_string() +
-                (b ? ", bias " + b->type().to_string() : "") + " and groups " + std::to_string(groups) +
-                " do not fit: x is [batch, channels, ...], the weight [out, channels/groups, ...], the bias [out].",
+                (b ? ", bias " + b->type().to_string() : "") + " and groups " +
+                std::to_string(groups) +
+                " do not fit: x is [batch, channels, ...], the weight [out, channels/groups, ...], "
+                "the bias [out].",
             site);
   }
 }
@@ -78,27 +84,32 @@ void check_conv(const char* op, const Tensor& x, const Tensor& w, const std::opt
 }  // namespace
 
 // y[n, o, p] = b[o] + Σ_{c, k} w[o, c, k]·x[n, c, p·stride + k·dilation − padding]
-Tensor conv2d(Operand input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions options) {
+Tensor conv2d(Operand input, const Tensor& weight, const std::optional<Tensor>& bias,
+              ConvOptions options) {
   SiteScope scope(input.site());
   const Site site = input.site();
   Tensor x = float_tensor("conv2d", input);
   check_conv("conv2d", x, weight, bias, 2, options.groups, site);
-  const std::int64_t p = options.padding, s = options.stride, d = options.dilation, groups = options.groups;
+  const std::int64_t p = options.padding, s = options.stride, d = options.dilation,
+                     groups = options.groups;
   if (p > 0) x = pad(x, {{0, 0}, {0, 0}, {p, p}, {p, p}});
-  const std::int64_t batch = x.shape(0), channels = x.shape(1) / groups, out = weight.shape(0) / groups;
+  const std::int64_t batch = x.shape(0), channels = x.shape(1) / groups,
+                     out = weight.shape(0) / groups;
   const std::int64_t kh = weight.shape(2), kw = weight.shape(3);
   // [N, C, OH, kh, OW, kw]
   const Tensor all = windows("conv2d", windows("conv2d", x, 2, kh, s, d, site), 4, kw, s, d, site);
   const std::int64_t oh = all.shape(2), ow = all.shape(4);
   const Tensor split = reshape(all, {batch, groups, channels, oh, kh, ow, kw});
   // [N, G, C·kh·kw, OH·OW]
-  const Tensor columns = reshape(permute(split, {0, 1, 2, 4, 6, 3, 5}), {batch, groups, channels * kh * kw, oh * ow});
+  const Tensor columns =
+      reshape(permute(split, {0, 1, 2, 4, 6, 3, 5}), {batch, groups, channels * kh * kw, oh * ow});
   const Tensor kernel = reshape(weight, {1, groups, out, channels * kh * kw});
   const Tensor y = reshape(matmul(kernel, columns), {batch, groups * out, oh, ow});
   return bias ? y + reshape(*bias, {1, groups * out, 1, 1}) : y;
 }
 
-Tensor conv1d(Operand input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions options) {
+Tensor conv1d(Operand input, const Tensor& weight, const std::optional<Tensor>& bias,
+              ConvOptions options) {
   SiteScope scope(input.site());
   const Site site = input.site();
   Tensor x = float_tensor("conv1d", input);
@@ -106,11 +117,14 @@ Tensor conv1d(Operand input, const Tensor& weight, const std::optional<Tensor>& 
   if (options.padding > 0) x = pad(x, {{0, 0}, {0, 0}, {options.padding, options.padding}});
   const std::int64_t batch = x.shape(0), groups = options.groups, channels = x.shape(1) / groups;
   const std::int64_t out = weight.shape(0) / groups, size = weight.shape(2);
-  const Tensor all = windows("conv1d", x, 2, size, options.stride, options.dilation, site);  // [N, C, T, k]
+  const Tensor all =
+      windows("conv1d", x, 2, size, options.stride, options.dilation, site);  // [N, C, T, k]
   const std::int64_t time = all.shape(2);
   const Tensor split = reshape(all, {batch, groups, channels, time, size});
-  const Tensor columns = reshape(permute(split, {0, 1, 2, 4, 3}), {batch, groups, channels * size, time});
-  const Tensor y = reshape(matmul(reshape(weight, {1, groups, out, channels * size}), columns), {batch, groups * out, time});
+  const Tensor columns =
+      reshape(permute(split, {0, 1, 2, 4, 3}), {batch, groups, channels * size, time});
+  const Tensor y = reshape(matmul(reshape(weight, {1, groups, out, channels * size}), columns),
+                           {batch, groups * out, time});
   return bias ? y + reshape(*bias, {1, groups * out, 1}) : y;
 }
 
@@ -120,10 +134,12 @@ Tensor conv1d_causal(Operand input, const Tensor& weight, const std::optional<Te
   const Tensor x = float_tensor("conv1d_causal", input);
   check_operand("conv1d_causal", weight, input.site());
   if (bias) check_operand("conv1d_causal", *bias, input.site());
-  if (x.rank() != 3 || weight.rank() != 2 || weight.shape(0) != x.shape(2) || (bias && bias->shape() != Shape{x.shape(2)})) {
+  if (x.rank() != 3 || weight.rank() != 2 || weight.shape(0) != x.shape(2) ||
+      (bias && bias->shape() != Shape{x.shape(2)})) {
     fail_op("conv1d_causal",
             "x " + x.type().to_string() + " and weight " + weight.type().to_string() +
-                " do not fit: x is [batch, length, channels], the weight [channels, taps], the bias [channels].",
+                " do not fit: x is [batch, length, channels], the weight [channels, taps], the "
+                "bias [channels].",
             input.site());
   }
   const std::int64_t taps = weight.shape(1), length = x.shape(1);
@@ -140,9 +156,12 @@ namespace {
 /// [N, C, OH, kh, OW, kw] of [N, C, H, W].
 Tensor pool_windows(const char* op, const Operand& input, const PoolOptions& options) {
   const Tensor x = as_tensor(op, input, f32);
-  if (x.rank() != 4) fail_op(op, "needs [batch, channels, height, width], not " + x.type().to_string() + ".", input.site());
+  if (x.rank() != 4)
+    fail_op(op, "needs [batch, channels, height, width], not " + x.type().to_string() + ".",
+            input.site());
   const std::int64_t stride = options.stride > 0 ? options.stride : options.size;
-  return windows(op, windows(op, x, 2, options.size, stride, 1, input.site()), 4, options.size, stride, 1, input.site());
+  return windows(op, windows(op, x, 2, options.size, stride, 1, input.site()), 4, options.size,
+                 stride, 1, input.site());
 }
 }  // namespace
 
@@ -160,7 +179,9 @@ Tensor nearest_upsample2d(Operand input, std::int64_t factor) {
   SiteScope scope(input.site());
   const Tensor x = as_tensor("nearest_upsample2d", input, f32);
   if (x.rank() != 4 || factor < 1) {
-    fail_op("nearest_upsample2d", "needs [batch, channels, height, width] and a positive factor, not " + x.type().to_string() + ".",
+    fail_op("nearest_upsample2d",
+            "needs [batch, channels, height, width] and a positive factor, not " +
+                x.type().to_string() + ".",
             input.site());
   }
   const std::int64_t n = x.shape(0), c = x.shape(1), h = x.shape(2), w = x.shape(3);

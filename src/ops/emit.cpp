@@ -116,16 +116,20 @@ Tensor as_tensor(const char* op, const Operand& x, DType number_dtype, const Sha
 Tensor float_tensor(const char* op, const Operand& x) {
   const Tensor tensor = as_tensor(op, x, f32);
   if (tensor.dtype() != f32) {
-    fail_op(op, "takes f32, not " + tensor.type().to_string() + ". Use cast(x, f32) first.", x.site());
+    fail_op(op, "takes f32, not " + tensor.type().to_string() + ". Use cast(x, f32) first.",
+            x.site());
   }
   return tensor;
 }
 
 bool is_value_of(DType dtype, double value) {
   switch (dtype) {
-    case DType::F32: return true;
-    case DType::I32: return value == std::floor(value) && value >= -0x1p31 && value < 0x1p31;
-    case DType::Bool: return value == 0 || value == 1;
+    case DType::F32:
+      return true;
+    case DType::I32:
+      return value == std::floor(value) && value >= -0x1p31 && value < 0x1p31;
+    case DType::Bool:
+      return value == 0 || value == 1;
   }
   return false;
 }
@@ -147,7 +151,8 @@ Pair broadcast_pair(const char* op, const Operand& a, const Operand& b) {
   const TensorType number = !a.is_number() && a.tensor().valid()   ? a.tensor().type()
                             : !b.is_number() && b.tensor().valid() ? b.tensor().type()
                                                                    : TensorType{};
-  const Tensor x = as_tensor(op, a, number.dtype, number.shape), y = as_tensor(op, b, number.dtype, number.shape);
+  const Tensor x = as_tensor(op, a, number.dtype, number.shape),
+               y = as_tensor(op, b, number.dtype, number.shape);
   if (x.dtype() != y.dtype()) {
     fail_op(op,
             "operands have different dtypes: lhs " + x.type().to_string() + ", rhs " +
@@ -167,9 +172,9 @@ Shape common_shape(const char* op, const TensorType& x, const TensorType& y, Sit
     const std::int64_t n = i < rank - t.rank() ? 1 : t[i - (rank - t.rank())];
     if (m != n && m != 1 && n != 1) {
       fail_op(op,
-              "shapes do not broadcast: " + x.to_string() + " and " + y.to_string() + " (axis " + std::to_string(i - rank) + " has " +
-                  std::to_string(m) + " and " + std::to_string(n) +
-                  "). Axes must be equal or 1, counted from the last.",
+              "shapes do not broadcast: " + x.to_string() + " and " + y.to_string() + " (axis " +
+                  std::to_string(i - rank) + " has " + std::to_string(m) + " and " +
+                  std::to_string(n) + "). Axes must be equal or 1, counted from the last.",
               site);
     }
     dims[static_cast<std::size_t>(i)] = m == 1 ? n : m;

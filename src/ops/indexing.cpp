@@ -13,7 +13,8 @@ void check_indices(const Rule& r, int i) {
 Types infer_IndexSelect(const Rule& r) {
   const int axis = r.attr<AxisAttr>().axis;
   check_indices(r, 1);
-  if (r.type(1).shape.rank() != 1) r.fail("indices must have one axis, not " + r.type(1).to_string() + ".");
+  if (r.type(1).shape.rank() != 1)
+    r.fail("indices must have one axis, not " + r.type(1).to_string() + ".");
   if (axis < 0 || axis >= r.type(0).shape.rank()) r.fail("the axis is out of range.");
   Shape shape = r.type(0).shape;
   shape.set(axis, r.type(1).shape.dim(0));
@@ -21,7 +22,8 @@ Types infer_IndexSelect(const Rule& r) {
 }
 void grad_IndexSelect(GradContext& c) {
   const int axis = c.attr<AxisAttr>().axis;
-  if (c.needs(0)) c.give(0, scatter_add(zeros(c.input(0).shape()), c.input(1), c.cotangent(), axis));
+  if (c.needs(0))
+    c.give(0, scatter_add(zeros(c.input(0).shape()), c.input(1), c.cotangent(), axis));
 }
 Tensor index_select(Operand x, const Tensor& indices, int axis) {
   const Tensor tensor = as_tensor("index_select", x, f32);
@@ -35,8 +37,10 @@ Tensor embedding(Operand table, const Tensor& indices) {
   check_operand("embedding", indices, table.site());
   if (rows.rank() < 1) fail_op("embedding", "the table needs at least one axis.", table.site());
   if (indices.dtype() != i32) {
-    fail_op("embedding", "indices must be i32, not " + indices.type().to_string() + ". Declare the input as i32.",
-            table.site());
+    fail_op(
+        "embedding",
+        "indices must be i32, not " + indices.type().to_string() + ". Declare the input as i32.",
+        table.site());
   }
   Shape shape = indices.shape();
   for (int axis = 1; axis < rows.rank(); ++axis) shape.push_back(rows.shape().dim(axis));
@@ -79,7 +83,8 @@ Tensor take_along_axis(Operand x, const Tensor& indices, int axis) {
 Tensor one_hot(Operand indices, std::int64_t depth, DType dtype) {
   SiteScope scope(indices.site());
   const Tensor idx = as_tensor("one_hot", indices, i32);
-  if (idx.dtype() != i32) fail_op("one_hot", "indices must be i32, not " + idx.type().to_string() + ".", indices.site());
+  if (idx.dtype() != i32)
+    fail_op("one_hot", "indices must be i32, not " + idx.type().to_string() + ".", indices.site());
   Shape shape = idx.shape();
   shape.push_back(depth);
   return cast(equal(iota(shape, -1), expand_dims(idx, -1)), dtype);
@@ -91,12 +96,14 @@ Types infer_ScatterAdd(const Rule& r) {
   check_indices(r, 1);
   const Shape &x = r.type(0).shape, &src = r.type(2).shape;
   bool fits = r.type(0).dtype == f32 && r.type(2).dtype == f32 && r.type(1).shape.rank() == 1 &&
-              x.rank() == src.rank() && axis >= 0 && axis < x.rank() && src[axis] == r.type(1).shape[0];
+              x.rank() == src.rank() && axis >= 0 && axis < x.rank() &&
+              src[axis] == r.type(1).shape[0];
   for (int i = 0; fits && i < x.rank(); ++i) fits = i == axis || x[i] == src[i];
   if (!fits) {
     r.fail("x " + r.type(0).to_string() + ", indices " + r.type(1).to_string() + " and src " +
            r.type(2).to_string() + " do not fit along axis " + std::to_string(axis) +
-           ": indices have one axis, as long as src's, and the other axes of src are those of x (f32).");
+           ": indices have one axis, as long as src's, and the other axes of src are those of x "
+           "(f32).");
   }
   return {r.type(0)};
 }

@@ -97,7 +97,8 @@ Tensor iota(Shape shape, int axis, DType dtype, Site site) {
 }
 
 Tensor arange(std::int64_t n, DType dtype, Site site) {
-  if (n <= 0) fail_op("arange", "the length must be positive, not " + std::to_string(n) + ".", site);
+  if (n <= 0)
+    fail_op("arange", "the length must be positive, not " + std::to_string(n) + ".", site);
   return iota({n}, 0, dtype, site);
 }
 

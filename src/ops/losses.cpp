@@ -6,9 +6,12 @@ namespace tensorgrad {
 namespace {
 Tensor reduce_loss(const Tensor& loss, Reduction reduction) {
   switch (reduction) {
-    case Reduction::Mean: return mean(loss);
-    case Reduction::Sum: return sum(loss);
-    case Reduction::None: return loss;
+    case Reduction::Mean:
+      return mean(loss);
+    case Reduction::Sum:
+      return sum(loss);
+    case Reduction::None:
+      return loss;
   }
   return loss;
 }
@@ -32,7 +35,8 @@ Tensor huber_loss(Operand prediction, Operand target, double delta, LossOptions 
   const Tensor p = float_tensor("huber_loss", prediction);
   if (!(delta > 0)) fail_op("huber_loss", "delta must be positive.", prediction.site());
   const Tensor d = p - target, a = abs(d);
-  return reduce_loss(where(less_equal(a, delta), 0.5 * square(d), delta * (a - 0.5 * delta)), options.reduction);
+  return reduce_loss(where(less_equal(a, delta), 0.5 * square(d), delta * (a - 0.5 * delta)),
+                     options.reduction);
 }
 
 // −t·log σ(x) − (1−t)·log(1−σ(x)) = softplus(x) − t·x

@@ -7,17 +7,20 @@ namespace tensorgrad {
 Types infer_MatMul(const Rule& r) {
   const TensorType &a = r.type(0), &b = r.type(1);
   if (a.dtype != f32 || b.dtype != f32) {
-    r.fail("takes f32, not " + a.to_string() + " and " + b.to_string() + ". Use cast(x, f32) first.");
+    r.fail("takes f32, not " + a.to_string() + " and " + b.to_string() +
+           ". Use cast(x, f32) first.");
   }
   const int rank = a.shape.rank();
   if (rank < 2 || b.shape.rank() != rank) r.fail("operands need one rank of at least 2.");
   Shape shape = a.shape;
   for (int i = 0; i < rank - 2; ++i) {
-    if (a.shape[i] != b.shape[i]) r.fail("batch axes differ: " + a.to_string() + " and " + b.to_string() + ".");
+    if (a.shape[i] != b.shape[i])
+      r.fail("batch axes differ: " + a.to_string() + " and " + b.to_string() + ".");
   }
   if (a.shape[rank - 1] != b.shape[rank - 2]) {
-    r.fail("inner dimensions differ: lhs " + a.to_string() + " has " + std::to_string(a.shape[rank - 1]) +
-           ", rhs " + b.to_string() + " has " + std::to_string(b.shape[rank - 2]) + ".");
+    r.fail("inner dimensions differ: lhs " + a.to_string() + " has " +
+           std::to_string(a.shape[rank - 1]) + ", rhs " + b.to_string() + " has " +
+           std::to_string(b.shape[rank - 2]) + ".");
   }
   shape.set(rank - 1, b.shape.dim(rank - 1));
   return {{f32, shape}};
@@ -38,7 +41,8 @@ Tensor matmul(Operand lhs, Operand rhs) {
   Tensor a = as_tensor("matmul", lhs, f32), b = as_tensor("matmul", rhs, f32);
   const TensorType ta = a.type(), tb = b.type();
   if (a.rank() == 0 || b.rank() == 0) {
-    fail_op("matmul", "a scalar is no matrix: lhs " + ta.to_string() + ", rhs " + tb.to_string() + ". Use *.",
+    fail_op("matmul",
+            "a scalar is no matrix: lhs " + ta.to_string() + ", rhs " + tb.to_string() + ". Use *.",
             site);
   }
   const bool row = a.rank() == 1, column = b.rank() == 1;
@@ -49,8 +53,8 @@ Tensor matmul(Operand lhs, Operand rhs) {
     // Said here, in the user's own shapes; the primitive would show those of the views.
     const std::vector<TensorId> operands{a.id(), b.id()};
     Rule{current_graph(), OpKind::MatMul, operands, NoAttrs{}, current_site(site)}.fail(
-        "inner dimensions differ: lhs " + ta.to_string() + " has " + std::to_string(inner) + ", rhs " +
-        tb.to_string() + " has " + std::to_string(b.shape(-2)) + ".");
+        "inner dimensions differ: lhs " + ta.to_string() + " has " + std::to_string(inner) +
+        ", rhs " + tb.to_string() + " has " + std::to_string(b.shape(-2)) + ".");
   }
   Tensor y;
   if (b.rank() == 2) {  // one right-hand side for all rows: batch axes become rows
@@ -64,8 +68,10 @@ Tensor matmul(Operand lhs, Operand rhs) {
       const std::int64_t m = i < rank - a.rank() ? 1 : a.shape()[i - (rank - a.rank())];
       const std::int64_t n = i < rank - b.rank() ? 1 : b.shape()[i - (rank - b.rank())];
       if (m != n && m != 1 && n != 1) {
-        fail_op("matmul", "batch axes do not broadcast: lhs " + ta.to_string() + ", rhs " + tb.to_string() + ".",
-                site);
+        fail_op(
+            "matmul",
+            "batch axes do not broadcast: lhs " + ta.to_string() + ", rhs " + tb.to_string() + ".",
+            site);
       }
       batch.push_back(m == 1 ? n : m);
     }

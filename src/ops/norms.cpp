@@ -5,15 +5,16 @@ namespace tensorgrad {
 
 namespace {
 
-Tensor affine(const char* op, Tensor y, const std::optional<Tensor>& gain, const std::optional<Tensor>& bias,
-              Site site) {
+Tensor affine(const char* op, Tensor y, const std::optional<Tensor>& gain,
+              const std::optional<Tensor>& bias, Site site) {
   for (const auto* vector : {&gain, &bias}) {
     if (!*vector) continue;
     check_operand(op, **vector, site);
     if ((*vector)->shape() != Shape{y.shape(-1)}) {
       fail_op(op,
-              std::string(vector == &gain ? "the gain " : "the bias ") + (*vector)->type().to_string() +
-                  " does not fit the last axis of " + y.type().to_string() + ".",
+              std::string(vector == &gain ? "the gain " : "the bias ") +
+                  (*vector)->type().to_string() + " does not fit the last axis of " +
+                  y.type().to_string() + ".",
               site);
     }
   }
@@ -33,7 +34,8 @@ Tensor check_last_axis(const char* op, const Operand& x) {
 // x̂ = (x − mean)·r with r = 1/√(var + ε);  dx = r·(g − mean g − x̂·mean(g·x̂)).
 // First the row's first element is subtracted: x̂ does not change, but a mean that is huge beside
 // the spread costs no accuracy.
-Tensor layer_norm(Operand x, const std::optional<Tensor>& gain, const std::optional<Tensor>& bias, double eps) {
+Tensor layer_norm(Operand x, const std::optional<Tensor>& gain, const std::optional<Tensor>& bias,
+                  double eps) {
   SiteScope scope(x.site());
   const Tensor tensor = check_last_axis("layer_norm", x);
   const ReduceOptions row{-1, true};

@@ -5,13 +5,16 @@
 
 namespace tensorgrad {
 
-// Pairs (x_i, x_{i+D/2}) turn by the angle (position + offset)·base^(−2i/D); positions run along the
-// second to last axis. The offset is an operand, so that decoding can move on without recompiling.
+// Pairs (x_i, x_{i+D/2}) turn by the angle (position + offset)·base^(−2i/D); positions run along
+// the second to last axis. The offset is an operand, so that decoding can move on without
+// recompiling.
 Tensor rope(Operand x, RopeOptions options) {
   SiteScope scope(x.site());
   const Tensor tensor = float_tensor("rope", x);
   if (tensor.rank() < 2 || tensor.shape(-1) % 2 != 0) {
-    fail_op("rope", "needs [..., time, dim] with an even dim, not " + tensor.type().to_string() + ".", x.site());
+    fail_op("rope",
+            "needs [..., time, dim] with an even dim, not " + tensor.type().to_string() + ".",
+            x.site());
   }
   const std::int64_t time = tensor.shape(-2), half = tensor.shape(-1) / 2;
   Tensor position = iota({time, half}, 0, f32);

@@ -46,7 +46,8 @@ Tensor reduce(OpKind op, const char* name, const Operand& x, const ReduceOptions
   const Tensor tensor = as_tensor(name, x, f32);
   if (tensor.dtype() == boolean) {
     fail_op(name,
-            "bool is no number: " + tensor.type().to_string() + ". Use cast(x, f32) or cast(x, i32) first.",
+            "bool is no number: " + tensor.type().to_string() +
+                ". Use cast(x, f32) or cast(x, i32) first.",
             x.site());
   }
   const std::vector<int> axes = resolve_axes(name, options.axes, tensor.type(), x.site());
@@ -55,15 +56,17 @@ Tensor reduce(OpKind op, const char* name, const Operand& x, const ReduceOptions
   return result;
 }
 
-Tensor arg_reduce(OpKind op, const char* name, const Operand& x, std::optional<int> axis, bool keepdims) {
+Tensor arg_reduce(OpKind op, const char* name, const Operand& x, std::optional<int> axis,
+                  bool keepdims) {
   SiteScope scope(x.site());
   Tensor tensor = as_tensor(name, x, f32);
   const Shape shape = tensor.shape();
   if (!axis) {
     tensor = reshape(tensor, {shape.size()});
     Tensor index = emit(op, {tensor}, AxisAttr{0}, x.site());
-    return keepdims ? reshape(index, Shape(std::vector<Dim>(static_cast<std::size_t>(shape.rank()), 1)))
-                    : index;
+    return keepdims
+               ? reshape(index, Shape(std::vector<Dim>(static_cast<std::size_t>(shape.rank()), 1)))
+               : index;
   }
   const int positive = resolve_axis(name, *axis, shape.rank(), tensor.type(), x.site());
   Tensor index = emit(op, {tensor}, AxisAttr{positive}, x.site());
@@ -87,7 +90,8 @@ void grad_extremum(GradContext& c, bool is_max) {
   const Tensor hit = equal(iota(flat.shape(), 1), first);
   const Tensor flat_grad = where(hit, reshape(g, {rows, 1}), 0.0);
   std::vector<int> inverse(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<std::size_t>(perm[i])] = static_cast<int>(i);
   c.give(0, permute(reshape(flat_grad, moved.shape()), inverse));
 }
 
@@ -103,15 +107,21 @@ Types infer_ReduceSum(const Rule& r) { return reduced(r); }
 void grad_ReduceSum(GradContext& c) {
   c.give(0, spread(c.cotangent(), c.input(0).shape(), c.attr<AxesAttr>().axes));
 }
-Tensor sum(Operand x, ReduceOptions options) { return reduce(OpKind::ReduceSum, "sum", x, options); }
+Tensor sum(Operand x, ReduceOptions options) {
+  return reduce(OpKind::ReduceSum, "sum", x, options);
+}
 
 Types infer_ReduceMax(const Rule& r) { return reduced(r); }
 void grad_ReduceMax(GradContext& c) { grad_extremum(c, true); }
-Tensor max(Operand x, ReduceOptions options) { return reduce(OpKind::ReduceMax, "max", x, options); }
+Tensor max(Operand x, ReduceOptions options) {
+  return reduce(OpKind::ReduceMax, "max", x, options);
+}
 
 Types infer_ReduceMin(const Rule& r) { return reduced(r); }
 void grad_ReduceMin(GradContext& c) { grad_extremum(c, false); }
-Tensor min(Operand x, ReduceOptions options) { return reduce(OpKind::ReduceMin, "min", x, options); }
+Tensor min(Operand x, ReduceOptions options) {
+  return reduce(OpKind::ReduceMin, "min", x, options);
+}
 
 // Π x;  dxᵢ = g·Π_{j≠i} xⱼ, without dividing by zero: with no zero among the factors that is y/xᵢ,
 // with one it is the product of the others at the zero, with two or more it is 0.
@@ -126,7 +136,9 @@ void grad_ReduceProd(GradContext& c) {
   c.give(0, g * where(equal(zeros, 0.0), others / safe,
                       where(logical_and(zero, equal(zeros, 1.0)), others, 0.0)));
 }
-Tensor prod(Operand x, ReduceOptions options) { return reduce(OpKind::ReduceProd, "prod", x, options); }
+Tensor prod(Operand x, ReduceOptions options) {
+  return reduce(OpKind::ReduceProd, "prod", x, options);
+}
 
 Types infer_ArgMax(const Rule& r) { return arg_reduced(r); }
 void grad_ArgMax(GradContext& c) { not_differentiable(c); }

@@ -1,5 +1,6 @@
 // What an op's shape rule and gradient are given. Each op in src/ops defines two functions,
-// `infer_Kind` and `grad_Kind`; table.cpp collects them from ops.def, so a missing one does not link.
+// `infer_Kind` and `grad_Kind`; table.cpp collects them from ops.def, so a missing one does not
+// link.
 #pragma once
 
 #include <string>
@@ -84,14 +85,18 @@ std::vector<int> resolve_axes(const char* op, const Axes& axes, const TensorType
 /// An error naming `op` unless `tensor` can be an operand in the graph being traced.
 void check_operand(const char* op, const Tensor& tensor, Site site);
 /// The tensor of an operand: a number becomes a constant of the given dtype and shape.
-Tensor as_tensor(const char* op, const Operand& x, DType number_dtype, const Shape& number_shape = {});
+Tensor as_tensor(const char* op, const Operand& x, DType number_dtype,
+                 const Shape& number_shape = {});
 /// The tensor of an operand that must be f32.
 Tensor float_tensor(const char* op, const Operand& x);
 /// Whether a number can be an element: any for f32, whole and in range for i32, 0 or 1 for bool.
 bool is_value_of(DType dtype, double value);
 
 /// Both operands as tensors of one dtype and one shape, by NumPy's broadcasting.
-struct Pair { Tensor a, b; Site site; };
+struct Pair {
+  Tensor a, b;
+  Site site;
+};
 Pair broadcast_pair(const char* op, const Operand& a, const Operand& b);
 Tensor broadcast(const Tensor& x, const Shape& shape, Site site);
 /// The shape that both broadcast to, or an error naming `op`.

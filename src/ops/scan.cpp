@@ -17,7 +17,8 @@ Tensor cumsum(Operand x, int axis) {
     return sum(where(reversed ? greater_equal(j, i) : less_equal(j, i), terms, 0.0), {at + 1});
   };
   const Tensor y = prefix(tensor, false);
-  return with_gradient(y, {tensor}, [=](const Tensor& g) -> std::vector<Tensor> { return {prefix(g, true)}; });
+  return with_gradient(y, {tensor},
+                       [=](const Tensor& g) -> std::vector<Tensor> { return {prefix(g, true)}; });
 }
 
 }  // namespace tensorgrad

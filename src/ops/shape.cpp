@@ -12,8 +12,8 @@ Types infer_Reshape(const Rule& r) {
   const Shape& shape = r.attr<ShapeAttr>().shape;
   if (shape.size() != r.type(0).shape.size()) {
     r.fail("cannot make " + shape.to_string() + " (" + std::to_string(shape.size()) +
-           " elements) of " + r.type(0).to_string() + " (" + std::to_string(r.type(0).shape.size()) +
-           " elements).");
+           " elements) of " + r.type(0).to_string() + " (" +
+           std::to_string(r.type(0).shape.size()) + " elements).");
   }
   return {{r.type(0).dtype, shape}};
 }
@@ -26,7 +26,8 @@ Tensor reshape(Operand x, Shape shape) {
     if (shape[axis] != -1) {
       known *= shape[axis];
     } else if (unknown >= 0) {
-      fail_op("reshape", "only one dimension may be -1, not two as in " + shape.to_string() + ".", x.site());
+      fail_op("reshape", "only one dimension may be -1, not two as in " + shape.to_string() + ".",
+              x.site());
     } else {
       unknown = axis;
     }
@@ -62,12 +63,14 @@ Types infer_Permute(const Rule& r) {
 void grad_Permute(GradContext& c) {
   const std::vector<int>& perm = c.attr<PermAttr>().perm;
   std::vector<int> inverse(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<std::size_t>(perm[i])] = static_cast<int>(i);
   c.give(0, permute(c.cotangent(), inverse));
 }
 Tensor permute(Operand x, std::vector<int> perm) {
   const Tensor tensor = as_tensor("permute", x, f32);
-  for (int& axis : perm) axis = resolve_axis("permute", axis, tensor.rank(), tensor.type(), x.site());
+  for (int& axis : perm)
+    axis = resolve_axis("permute", axis, tensor.rank(), tensor.type(), x.site());
   if (static_cast<int>(perm.size()) == tensor.rank() && std::is_sorted(perm.begin(), perm.end()) &&
       std::adjacent_find(perm.begin(), perm.end()) == perm.end()) {
     return tensor;
@@ -100,7 +103,8 @@ Tensor squeeze(Operand x, Axes axes) {
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     const bool drop = std::binary_search(chosen.begin(), chosen.end(), axis);
     if (drop && axes.list && tensor.shape()[axis] != 1) {
-      fail_op("squeeze", "axis " + std::to_string(axis) + " of " + tensor.type().to_string() + " is not 1.",
+      fail_op("squeeze",
+              "axis " + std::to_string(axis) + " of " + tensor.type().to_string() + " is not 1.",
               x.site());
     }
     if (!drop || tensor.shape()[axis] != 1) shape.push_back(tensor.shape().dim(axis));
@@ -118,7 +122,9 @@ Types infer_BroadcastTo(const Rule& r) {
   if (!fits) r.fail(r.type(0).to_string() + " does not broadcast to " + to.to_string() + ".");
   return {{r.type(0).dtype, to}};
 }
-void grad_BroadcastTo(GradContext& c) { c.give(0, sum_to_shape(c.cotangent(), c.input(0).shape())); }
+void grad_BroadcastTo(GradContext& c) {
+  c.give(0, sum_to_shape(c.cotangent(), c.input(0).shape()));
+}
 Tensor broadcast_to(Operand x, Shape shape) {
   return broadcast(as_tensor("broadcast_to", x, f32), shape, x.site());
 }
@@ -135,7 +141,8 @@ Tensor sum_to_shape(Operand x, Shape shape) {
     if (i < extra || want != tensor.shape()[i]) axes.push_back(i);
   }
   if (!fits) {
-    fail_op("sum_to_shape", tensor.type().to_string() + " does not sum to " + shape.to_string() + ".", x.site());
+    fail_op("sum_to_shape",
+            tensor.type().to_string() + " does not sum to " + shape.to_string() + ".", x.site());
   }
   return reshape(axes.empty() ? tensor : sum(tensor, {Axes(axes)}), shape);
 }
@@ -150,9 +157,10 @@ Types infer_Slice(const Rule& r) {
     const std::int64_t last = a.start[k] + (a.size[k] - 1) * a.step[k];
     if (a.size[k] < 1 || a.step[k] == 0 || a.start[k] < 0 || a.start[k] >= from[i] || last < 0 ||
         last >= from[i]) {
-      r.fail("the range start " + std::to_string(a.start[k]) + ", length " + std::to_string(a.size[k]) +
-             ", step " + std::to_string(a.step[k]) + " is empty or leaves axis " + std::to_string(i) +
-             " of " + r.type(0).to_string() + ".");
+      r.fail("the range start " + std::to_string(a.start[k]) + ", length " +
+             std::to_string(a.size[k]) + ", step " + std::to_string(a.step[k]) +
+             " is empty or leaves axis " + std::to_string(i) + " of " + r.type(0).to_string() +
+             ".");
     }
     shape.push_back(a.size[k]);
   }
@@ -219,9 +227,10 @@ Tensor slice(Operand x, int axis, std::int64_t start, std::int64_t end, std::int
   };
   const bool open = end == kEnd;
   const std::int64_t first = step > 0 ? position(start, 0, n) : position(start, -1, n - 1);
-  const std::int64_t last = open ? (step > 0 ? n : -1)
-                                 : (step > 0 ? position(end, 0, n) : position(end, -1, n - 1));
-  const std::int64_t length = step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step;
+  const std::int64_t last =
+      open ? (step > 0 ? n : -1) : (step > 0 ? position(end, 0, n) : position(end, -1, n - 1));
+  const std::int64_t length =
+      step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step;
   if (length < 1) {
     fail_op("slice",
             "the range from " + std::to_string(start) + (open ? "" : " to " + std::to_string(end)) +
@@ -253,8 +262,8 @@ std::vector<Tensor> split(Operand x, std::vector<std::int64_t> sizes, int axis) 
   axis = resolve_axis("split", axis, tensor.rank(), tensor.type(), x.site());
   if (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != tensor.shape()[axis]) {
     fail_op("split",
-            "the sizes " + list_text(sizes) + " do not add up to axis " + std::to_string(axis) + " of " +
-                tensor.type().to_string() + ".",
+            "the sizes " + list_text(sizes) + " do not add up to axis " + std::to_string(axis) +
+                " of " + tensor.type().to_string() + ".",
             x.site());
   }
   std::vector<Tensor> parts;
@@ -271,11 +280,13 @@ std::vector<Tensor> split(Operand x, int parts, int axis) {
   const int at = resolve_axis("split", axis, tensor.rank(), tensor.type(), x.site());
   if (parts < 1 || tensor.shape()[at] % parts != 0) {
     fail_op("split",
-            "axis " + std::to_string(at) + " of " + tensor.type().to_string() + " does not divide into " +
-                std::to_string(parts) + " equal parts.",
+            "axis " + std::to_string(at) + " of " + tensor.type().to_string() +
+                " does not divide into " + std::to_string(parts) + " equal parts.",
             x.site());
   }
-  return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(parts), tensor.shape()[at] / parts), axis);
+  return split(
+      x, std::vector<std::int64_t>(static_cast<std::size_t>(parts), tensor.shape()[at] / parts),
+      axis);
 }
 
 // The gradient of a pad is the slice that undoes it.
@@ -325,15 +336,17 @@ Types infer_Concat(const Rule& r) {
   if (r.count() == 0) r.fail("there is nothing to join.");
   const int axis = r.attr<AxisAttr>().axis;
   Shape shape = r.type(0).shape;
-  if (axis < 0 || axis >= shape.rank()) r.fail("the axis is out of range for " + r.type(0).to_string() + ".");
+  if (axis < 0 || axis >= shape.rank())
+    r.fail("the axis is out of range for " + r.type(0).to_string() + ".");
   std::int64_t total = 0;
   for (int i = 0; i < r.count(); ++i) {
     Shape other = r.type(i).shape;
     bool fits = other.rank() == shape.rank() && r.type(i).dtype == r.type(0).dtype;
     for (int k = 0; fits && k < shape.rank(); ++k) fits = k == axis || other[k] == shape[k];
     if (!fits) {
-      r.fail("part " + std::to_string(i) + " is " + r.type(i).to_string() + ", which does not fit " +
-             r.type(0).to_string() + " beside it on axis " + std::to_string(axis) + ".");
+      r.fail("part " + std::to_string(i) + " is " + r.type(i).to_string() +
+             ", which does not fit " + r.type(0).to_string() + " beside it on axis " +
+             std::to_string(axis) + ".");
     }
     total += other[axis];
   }
@@ -370,7 +383,8 @@ Tensor tile(Operand x, std::vector<std::int64_t> repeats) {
   SiteScope scope(x.site());
   Tensor tensor = as_tensor("tile", x, f32);
   for (std::int64_t r : repeats) {
-    if (r < 1) fail_op("tile", "repeats must be positive, not " + list_text(repeats) + ".", x.site());
+    if (r < 1)
+      fail_op("tile", "repeats must be positive, not " + list_text(repeats) + ".", x.site());
   }
   while (tensor.rank() < static_cast<int>(repeats.size())) tensor = expand_dims(tensor, 0);
   while (static_cast<int>(repeats.size()) < tensor.rank()) repeats.insert(repeats.begin(), 1);

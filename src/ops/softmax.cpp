@@ -19,8 +19,11 @@ Tensor causal_mask(const Shape& shape) {  // true where the column does not lie 
   return less_equal(iota(shape, -1), iota(shape, -2));
 }
 
-/// The logits less their maximum, and the log of the sum of their exponentials: log p = x − log_sum.
-struct Normalised { Tensor x, log_sum; };
+/// The logits less their maximum, and the log of the sum of their exponentials: log p = x −
+/// log_sum.
+struct Normalised {
+  Tensor x, log_sum;
+};
 Normalised normalise(const Tensor& x, int axis) {
   const Tensor m = stop_gradient(maximum(max(x, {axis, true}), kLowest));
   const Tensor shifted = x - m;
@@ -55,7 +58,8 @@ Tensor where_causal(Operand x, double fill) {
   SiteScope scope(x.site());
   const Tensor tensor = as_tensor("where_causal", x, f32);
   if (tensor.rank() < 2) {
-    fail_op("where_causal", "needs rows and columns, not " + tensor.type().to_string() + ".", x.site());
+    fail_op("where_causal", "needs rows and columns, not " + tensor.type().to_string() + ".",
+            x.site());
   }
   return where(causal_mask(tensor.shape()), tensor, fill);
 }
@@ -64,7 +68,8 @@ Tensor softmax_causal(Operand x) {
   SiteScope scope(x.site());
   const Tensor tensor = float_tensor("softmax_causal", x);
   if (tensor.rank() < 2) {
-    fail_op("softmax_causal", "needs rows and columns, not " + tensor.type().to_string() + ".", x.site());
+    fail_op("softmax_causal", "needs rows and columns, not " + tensor.type().to_string() + ".",
+            x.site());
   }
   const Tensor mask = causal_mask(tensor.shape());
   const Tensor m = stop_gradient(maximum(max(where(mask, tensor, kLowest), {-1, true}), kLowest));
@@ -77,16 +82,20 @@ namespace {
 
 void check_targets(const char* op, const Tensor& scores, const Tensor& targets, Site site) {
   check_operand(op, targets, site);
-  if (scores.rank() < 1) fail_op(op, "needs a last axis of classes, not " + scores.type().to_string() + ".", site);
+  if (scores.rank() < 1)
+    fail_op(op, "needs a last axis of classes, not " + scores.type().to_string() + ".", site);
   if (targets.dtype() != i32) {
-    fail_op(op, "targets must be i32, not " + targets.type().to_string() + ". Declare the input as i32.", site);
+    fail_op(
+        op,
+        "targets must be i32, not " + targets.type().to_string() + ". Declare the input as i32.",
+        site);
   }
   Shape want;
   for (int axis = 0; axis + 1 < scores.rank(); ++axis) want.push_back(scores.shape().dim(axis));
   if (targets.shape() != want) {
     fail_op(op,
-            "targets " + targets.type().to_string() + " do not fit logits " + scores.type().to_string() +
-                ": they must be i32" + want.to_string() + ".",
+            "targets " + targets.type().to_string() + " do not fit logits " +
+                scores.type().to_string() + ": they must be i32" + want.to_string() + ".",
             site);
   }
 }
@@ -103,8 +112,8 @@ Tensor reduce_loss(const Tensor& loss, const std::optional<Tensor>& keep, Reduct
 
 }  // namespace
 
-// −log p_t = log Σe^(x−m) − (x_t − m); with smoothing ε, (1−ε) of that and ε of the mean over classes.
-// dx = g·(p − (1−ε)·onehot(t) − ε/V)
+// −log p_t = log Σe^(x−m) − (x_t − m); with smoothing ε, (1−ε) of that and ε of the mean over
+// classes. dx = g·(p − (1−ε)·onehot(t) − ε/V)
 Tensor cross_entropy(Operand logits, const Tensor& targets, CrossEntropyOptions options) {
   SiteScope scope(logits.site());
   const Tensor x = float_tensor("cross_entropy", logits);
@@ -123,8 +132,8 @@ Tensor cross_entropy(Operand logits, const Tensor& targets, CrossEntropyOptions 
   const Tensor at = expand_dims(safe, -1);
   Tensor loss = n.log_sum - (1.0 - smooth) * take_along_axis(n.x, at, -1);
   if (smooth > 0) loss = loss - smooth * mean(n.x, {-1, true});
-  const Tensor each =
-      with_gradient(reshape(loss, targets.shape()), {x}, [=](const Tensor& g) -> std::vector<Tensor> {
+  const Tensor each = with_gradient(
+      reshape(loss, targets.shape()), {x}, [=](const Tensor& g) -> std::vector<Tensor> {
         const Tensor hit = equal(iota(x.shape(), -1), at);
         const Tensor wanted = where(hit, 1.0 - smooth + smooth / classes, smooth / classes);
         return {expand_dims(g, -1) * (exp(n.x - n.log_sum) - wanted)};
@@ -136,7 +145,8 @@ Tensor nll_loss(Operand log_probs, const Tensor& targets, CrossEntropyOptions op
   SiteScope scope(log_probs.site());
   const Tensor x = float_tensor("nll_loss", log_probs);
   check_targets("nll_loss", x, targets, log_probs.site());
-  if (options.label_smoothing != 0) fail_op("nll_loss", "takes no label_smoothing; cross_entropy does.", log_probs.site());
+  if (options.label_smoothing != 0)
+    fail_op("nll_loss", "takes no label_smoothing; cross_entropy does.", log_probs.site());
   std::optional<Tensor> keep;
   Tensor safe = targets;
   if (options.ignore_index) {

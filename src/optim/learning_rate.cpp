@@ -32,7 +32,8 @@ LearningRate warmup(double peak, std::int64_t warmup_steps, LearningRate after) 
   };
 }
 
-LearningRate warmup_cosine(double peak, std::int64_t warmup_steps, std::int64_t decay_steps, double final) {
+LearningRate warmup_cosine(double peak, std::int64_t warmup_steps, std::int64_t decay_steps,
+                           double final) {
   return warmup(peak, warmup_steps, cosine(peak, decay_steps, final));
 }
 

@@ -1,15 +1,14 @@
-// The update phase of a training graph. Each parameter gets one update node; the scheduler makes one
-// kernel of them all, over the flat arenas that parameters, gradients and moments live in.
+// The update phase of a training graph. Each parameter gets one update node; the scheduler makes
+// one kernel of them all, over the flat arenas that parameters, gradients and moments live in.
 //
 //   scale = min(1, max_norm/(norm + 1e-6))  (1 without clipping),  g = scale·gradient
 //   Adam:  m' = β1·m + (1−β1)·g,  v' = β2·v + (1−β2)·g²
 //          p' = p·decay − s0·m'/(√v'·s1 + ε)      s0 = lr/(1−β1ᵗ), s1 = 1/√(1−β2ᵗ), decay = 1−lr·λ
 //   SGD:   g' = g + λ·p,  b' = μ·b + g',  p' = p − lr·(nesterov ? g' + μ·b' : b')
-#include "tensorgrad/optim.hpp"
-
 #include <cmath>
 
 #include "ops/rule.hpp"
+#include "tensorgrad/optim.hpp"
 #include "tensorgrad/trace.hpp"
 
 namespace tensorgrad {
@@ -24,7 +23,8 @@ Types update_types(const Rule& r, int states) {
     if (!(r.type(i) == r.type(0))) r.fail("parameter, gradient and state differ in type.");
     if (i != 1) outputs.push_back(r.type(0));
   }
-  if (r.type(2 + states).shape != Shape{kStepScalarCount}) r.fail("the scalars have the wrong shape.");
+  if (r.type(2 + states).shape != Shape{kStepScalarCount})
+    r.fail("the scalars have the wrong shape.");
   return outputs;
 }
 
@@ -35,7 +35,9 @@ Types infer_AdamUpdate(const Rule& r) { return update_types(r, 2); }
 void grad_AdamUpdate(GradContext& c) { not_differentiable(c); }
 
 // Inputs: parameter, gradient[, momentum], scalars[, norm]. Outputs: parameter[, momentum].
-Types infer_SgdUpdate(const Rule& r) { return update_types(r, r.attr<UpdateAttr>().momentum != 0 ? 1 : 0); }
+Types infer_SgdUpdate(const Rule& r) {
+  return update_types(r, r.attr<UpdateAttr>().momentum != 0 ? 1 : 0);
+}
 void grad_SgdUpdate(GradContext& c) { not_differentiable(c); }
 
 // √Σ g² over all inputs.
@@ -103,7 +105,8 @@ void append_optimizer(Graph& graph, const Optimizer& optimizer) {
       attrs.decay = s.decays && (s.filter ? s.filter(param->name) : param->decay);
       std::vector<Tensor> states;
       const auto state = [&](const char* what) {
-        states.push_back(state_input(std::string("optimizer.") + what + "." + grad.name, value.shape(), f32, 0, {}));
+        states.push_back(state_input(std::string("optimizer.") + what + "." + grad.name,
+                                     value.shape(), f32, 0, {}));
       };
       if (s.adam) {
         state("m");
@@ -115,7 +118,8 @@ void append_optimizer(Graph& graph, const Optimizer& optimizer) {
       inputs.insert(inputs.end(), states.begin(), states.end());
       inputs.push_back(scalars);
       if (norm) inputs.push_back(*norm);
-      const Tensor updated = emit(s.adam ? OpKind::AdamUpdate : OpKind::SgdUpdate, inputs, attrs, {});
+      const Tensor updated =
+          emit(s.adam ? OpKind::AdamUpdate : OpKind::SgdUpdate, inputs, attrs, {});
       const Node node = graph.producer(updated.id());
       graph.write_backs.push_back({value.id(), node.outputs[0]});
       for (std::size_t k = 0; k < states.size(); ++k) {
@@ -126,13 +130,16 @@ void append_optimizer(Graph& graph, const Optimizer& optimizer) {
   });
 }
 
-std::array<float, kStepScalarCount> step_scalars(const Optimizer& optimizer, std::int64_t step, std::optional<double> rate) {
-  const double lr = rate ? *rate : std::visit([&](const auto& o) { return o.lr.at(step); }, optimizer);
+std::array<float, kStepScalarCount> step_scalars(const Optimizer& optimizer, std::int64_t step,
+                                                 std::optional<double> rate) {
+  const double lr =
+      rate ? *rate : std::visit([&](const auto& o) { return o.lr.at(step); }, optimizer);
   const auto t = static_cast<double>(step);
   const auto adam = [&](const auto& o, double weight_decay) {
-    return std::array<float, kStepScalarCount>{static_cast<float>(lr / (1 - std::pow(o.beta1, t))),
-                              static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, t))),
-                              static_cast<float>(1 - lr * weight_decay), 0};
+    return std::array<float, kStepScalarCount>{
+        static_cast<float>(lr / (1 - std::pow(o.beta1, t))),
+        static_cast<float>(1 / std::sqrt(1 - std::pow(o.beta2, t))),
+        static_cast<float>(1 - lr * weight_decay), 0};
   };
   if (const auto* a = std::get_if<Adam>(&optimizer)) return adam(*a, 0);
   if (const auto* a = std::get_if<AdamW>(&optimizer)) return adam(*a, a->weight_decay);

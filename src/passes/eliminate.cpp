@@ -10,9 +10,11 @@ namespace tensorgrad {
 namespace {
 
 /// Equal keys mean equal values.
-std::string key_of(const Graph& out, const Node& node, const std::vector<TensorId>& inputs, const TensorType& type) {
+std::string key_of(const Graph& out, const Node& node, const std::vector<TensorId>& inputs,
+                   const TensorType& type) {
   (void)out;
-  std::string key = std::string(to_string(node.op)) + list_text(inputs) + to_string(node.attrs) + type.to_string();
+  std::string key = std::string(to_string(node.op)) + list_text(inputs) + to_string(node.attrs) +
+                    type.to_string();
   if (const auto* literal = std::get_if<LiteralAttr>(&node.attrs)) {
     key += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(literal->data.get()));
   }
@@ -33,7 +35,9 @@ std::shared_ptr<Graph> eliminate_common(const Graph& graph) {
 
 std::shared_ptr<Graph> eliminate_dead(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size(), false);
-  const auto mark = [&](TensorId id) { live[static_cast<std::size_t>(graph.tensor(id).producer)] = true; };
+  const auto mark = [&](TensorId id) {
+    live[static_cast<std::size_t>(graph.tensor(id).producer)] = true;
+  };
   for (const auto* items : {&graph.outputs, &graph.captures, &graph.gradients}) {
     for (const NamedTensor& item : *items) mark(item.tensor);
   }
@@ -44,7 +48,8 @@ std::shared_ptr<Graph> eliminate_dead(const Graph& graph) {
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const OpKind op = graph.nodes()[i].op;
     // What a user declared stays, used or not: it can be fed, saved and restored.
-    if (op == OpKind::ParamInput || op == OpKind::TensorInput || op == OpKind::StateInput) live[i] = true;
+    if (op == OpKind::ParamInput || op == OpKind::TensorInput || op == OpKind::StateInput)
+      live[i] = true;
     if (!live[i]) continue;
     for (TensorId input : graph.nodes()[i].inputs) mark(input);
   }

@@ -11,7 +11,8 @@ namespace tensorgrad {
 
 /// Called for every node in order with its inputs already translated; appends to `out` what it
 /// likes and gives the tensors that stand for the node's outputs.
-using RewriteFn = std::function<std::vector<TensorId>(Graph& out, const Node& node, const std::vector<TensorId>& inputs)>;
+using RewriteFn = std::function<std::vector<TensorId>(Graph& out, const Node& node,
+                                                      const std::vector<TensorId>& inputs)>;
 
 std::shared_ptr<Graph> rewrite(const Graph& graph, const RewriteFn& fn);
 

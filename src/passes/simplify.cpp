@@ -11,15 +11,19 @@ namespace {
 
 class Simplifier {
  public:
-  Simplifier(Graph& out, const Node& node, const std::vector<TensorId>& inputs, const TensorType& type)
+  Simplifier(Graph& out, const Node& node, const std::vector<TensorId>& inputs,
+             const TensorType& type)
       : out_(out), node_(node), in_(inputs), type_(type) {}
 
   /// The tensor that stands for the node's output, or -1 to keep the node.
   TensorId run() {
     switch (op_class(node_.op)) {
-      case OpClass::Elementwise: return elementwise();
-      case OpClass::View: return view();
-      default: return -1;
+      case OpClass::Elementwise:
+        return elementwise();
+      case OpClass::View:
+        return view();
+      default:
+        return -1;
     }
   }
 
@@ -43,7 +47,8 @@ class Simplifier {
     if (all_constant) {
       const double folded = apply_scalar(node_.op, out_.type(in_[0]).dtype, type_.dtype, args);
       // An infinity or NaN is left to be computed: WGSL cannot write it as a constant.
-      if (std::isfinite(static_cast<float>(folded))) return add(OpKind::Constant, {}, ValueAttr{folded, type_});
+      if (std::isfinite(static_cast<float>(folded)))
+        return add(OpKind::Constant, {}, ValueAttr{folded, type_});
     }
     // x + 0 is x except for the sign of −0; x·0 stays, because x may be infinite.
     switch (node_.op) {
@@ -78,7 +83,8 @@ class Simplifier {
         if (is_constant(0)) return value(0) != 0 ? in_[1] : in_[2];
         if (in_[1] == in_[2]) return in_[1];
         break;
-      default: break;
+      default:
+        break;
     }
     return -1;
   }
@@ -97,7 +103,8 @@ class Simplifier {
         break;
       case OpKind::BroadcastTo:
         if (from == type_) return in_[0];
-        if (before.op == OpKind::BroadcastTo) return add(OpKind::BroadcastTo, {before.inputs[0]}, node_.attrs);
+        if (before.op == OpKind::BroadcastTo)
+          return add(OpKind::BroadcastTo, {before.inputs[0]}, node_.attrs);
         break;
       case OpKind::Permute: {
         std::vector<int> perm = std::get<PermAttr>(node_.attrs).perm;
@@ -105,7 +112,8 @@ class Simplifier {
           const auto& inner = std::get<PermAttr>(before.attrs).perm;
           for (int& axis : perm) axis = inner[static_cast<std::size_t>(axis)];
           bool identity = true;
-          for (std::size_t i = 0; i < perm.size(); ++i) identity = identity && perm[i] == static_cast<int>(i);
+          for (std::size_t i = 0; i < perm.size(); ++i)
+            identity = identity && perm[i] == static_cast<int>(i);
           if (identity) return before.inputs[0];
           return add(OpKind::Permute, {before.inputs[0]}, PermAttr{perm});
         }
@@ -130,7 +138,8 @@ class Simplifier {
       case OpKind::Pad:
         if (from == type_) return in_[0];
         break;
-      default: break;
+      default:
+        break;
     }
     return -1;
   }

@@ -21,7 +21,8 @@ std::int64_t divisor_near(std::int64_t n, std::int64_t wanted) {
 }
 
 bool splits(OpKind op) {
-  return op == OpKind::ReduceSum || op == OpKind::ReduceMax || op == OpKind::ReduceMin || op == OpKind::ReduceProd;
+  return op == OpKind::ReduceSum || op == OpKind::ReduceMax || op == OpKind::ReduceMin ||
+         op == OpKind::ReduceProd;
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism) {
   return rewrite(graph, [&](Graph& out, const Node& node, const std::vector<TensorId>& inputs) {
     if (!splits(node.op)) return keep(out, node, inputs);
     const Shape& shape = graph.type(node.inputs[0]).shape;
-    const std::int64_t results = graph.type(node.output()).shape.size(), terms = shape.size() / results;
+    const std::int64_t results = graph.type(node.output()).shape.size(),
+                       terms = shape.size() / results;
     if (terms < kLongReduction || results >= 64 * parallelism) return keep(out, node, inputs);
     // The outermost reduced axis is cut into `parts`: [.., n, ..] → [.., parts, n/parts, ..].
     const std::vector<int>& axes = std::get<AxesAttr>(node.attrs).axes;

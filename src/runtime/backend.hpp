@@ -44,7 +44,7 @@ struct ReadRequest {
   std::int64_t offset = 0;  ///< elements
   std::int64_t count = 0;   ///< elements
   DType dtype = DType::F32;
-  void* words = nullptr;    ///< must live until the completion
+  void* words = nullptr;  ///< must live until the completion
 };
 
 /// What a device has done since it was opened; tests compare it with what the plan promised.

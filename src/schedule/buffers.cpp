@@ -19,14 +19,17 @@ ArenaLayout lay_out_params(const Graph& graph, const Target& target) {
   }
   std::vector<const ParamInfo*> order;
   for (const ParamInfo& param : graph.params) order.push_back(&param);
-  const auto rank_of = [&](const ParamInfo* p) { return rank.count(p->tensor) ? rank[p->tensor] : 2; };
+  const auto rank_of = [&](const ParamInfo* p) {
+    return rank.count(p->tensor) ? rank[p->tensor] : 2;
+  };
   std::stable_sort(order.begin(), order.end(),
                    [&](const ParamInfo* a, const ParamInfo* b) { return rank_of(a) < rank_of(b); });
   ArenaLayout layout;
   const std::int64_t most = target.max_binding_bytes / target.element_bytes;
   for (const ParamInfo* param : order) {
     const std::int64_t elements = arena_round(graph.type(param->tensor).shape.size());
-    if (layout.segments.empty() || layout.segments.back().elements + elements > most) layout.segments.emplace_back();
+    if (layout.segments.empty() || layout.segments.back().elements + elements > most)
+      layout.segments.emplace_back();
     ArenaLayout::Segment& segment = layout.segments.back();
     layout.slots[param->name] = {static_cast<int>(layout.segments.size()) - 1, segment.elements};
     segment.elements += elements;
@@ -42,8 +45,9 @@ TempPlan assign_whole_buffers(const std::vector<Lifetime>& lifetimes) {
   std::vector<int> free_after;  // by buffer: the last kernel that uses it
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return lifetimes[a].first < lifetimes[b].first; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return lifetimes[a].first < lifetimes[b].first;
+  });
   for (std::size_t i : order) {
     const Lifetime& t = lifetimes[i];
     // The smallest free buffer that is large enough; else the largest free one, made larger.
@@ -54,7 +58,8 @@ TempPlan assign_whole_buffers(const std::vector<Lifetime>& lifetimes) {
         best = static_cast<int>(b);
         continue;
       }
-      const std::int64_t have = plan.buffers[static_cast<std::size_t>(best)], here = plan.buffers[b];
+      const std::int64_t have = plan.buffers[static_cast<std::size_t>(best)],
+                         here = plan.buffers[b];
       const bool fits = here >= t.elements, fitted = have >= t.elements;
       if (fits != fitted ? fits : (fits ? here < have : here > have)) best = static_cast<int>(b);
     }
@@ -77,8 +82,9 @@ TempPlan assign_offsets(const std::vector<Lifetime>& lifetimes) {
   if (lifetimes.empty()) return plan;
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return lifetimes[a].elements > lifetimes[b].elements; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return lifetimes[a].elements > lifetimes[b].elements;
+  });
   std::vector<std::size_t> placed;
   std::int64_t total = 0;
   for (std::size_t i : order) {

@@ -12,13 +12,18 @@ namespace tensorgrad {
 /// alignment, on every device, so that programs on one device can share an arena.
 inline constexpr std::int64_t kArenaStep = 64;
 
-inline std::int64_t arena_round(std::int64_t elements) { return (elements + kArenaStep - 1) / kArenaStep * kArenaStep; }
+inline std::int64_t arena_round(std::int64_t elements) {
+  return (elements + kArenaStep - 1) / kArenaStep * kArenaStep;
+}
 
 /// The layout of the parameter arena, which gradients and moments repeat: updated parameters with
 /// weight decay first, then those without, then the ones that no update touches. A segment is as
 /// much as a device can bind at once.
 struct ArenaLayout {
-  struct Slot { int segment; std::int64_t offset; };
+  struct Slot {
+    int segment;
+    std::int64_t offset;
+  };
   struct Segment {
     std::int64_t elements = 0;  ///< all parameters
     std::int64_t updated = 0;   ///< the leading part that an optimizer updates

@@ -27,12 +27,16 @@ int cost(OpKind op) {
     case OpKind::Tanh:
     case OpKind::Erf:
     case OpKind::Sigmoid:
-    case OpKind::Softplus: return 5;
-    case OpKind::Pow: return 12;
+    case OpKind::Softplus:
+      return 5;
+    case OpKind::Pow:
+      return 12;
     case OpKind::Div:
     case OpKind::Sqrt:
-    case OpKind::Rsqrt: return 2;
-    default: return 1;
+    case OpKind::Rsqrt:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -76,7 +80,8 @@ class Fuser {
   }
 
   TensorId strip_reshapes(TensorId id) const {
-    while (node(producer(id)).op == OpKind::Reshape && !computes(producer(id))) id = node(producer(id)).inputs[0];
+    while (node(producer(id)).op == OpKind::Reshape && !computes(producer(id)))
+      id = node(producer(id)).inputs[0];
     return id;
   }
 
@@ -131,12 +136,14 @@ class Fuser {
   Level aligned(TensorId id, int g) const {
     id = strip_reshapes(id);
     const NodeId p = producer(id);
-    if (group_of(p) == g && g >= 0) return result_.full[static_cast<std::size_t>(p)] ? Level::Full : Level::Outer;
+    if (group_of(p) == g && g >= 0)
+      return result_.full[static_cast<std::size_t>(p)] ? Level::Full : Level::Outer;
     if (node(p).op != OpKind::BroadcastTo || computes(p)) return Level::None;
     const TensorId base = strip_reshapes(node(p).inputs[0]);
     if (group_of(producer(base)) != g || g < 0) return Level::None;
     const Group& group = result_.groups[static_cast<std::size_t>(g)];
-    if (result_.full[static_cast<std::size_t>(producer(base))] || group.kind != GroupKind::Row) return Level::None;
+    if (result_.full[static_cast<std::size_t>(producer(base))] || group.kind != GroupKind::Row)
+      return Level::None;
     // [.., 1, 1] → [.., n, m]: an outer value spread over the inner space.
     const Shape &from = graph_.type(node(p).inputs[0]).shape, &to = graph_.type(id).shape;
     if (from.rank() != to.rank()) return Level::None;
@@ -216,7 +223,8 @@ class Fuser {
     for (TensorId input : n.inputs) {
       const Level at = aligned(input, g);
       if (at != Level::None) {
-        if (op_class(n.op) == OpClass::Reduce ? at != Level::Full : (at == Level::Outer && level == Level::Full)) {
+        if (op_class(n.op) == OpClass::Reduce ? at != Level::Full
+                                              : (at == Level::Outer && level == Level::Full)) {
           return false;
         }
         continue;
@@ -241,9 +249,15 @@ class Fuser {
         start(id, GroupKind::MatMul, size(n.output()), lhs[lhs.rank() - 1]);
         break;
       }
-      case OpClass::Scatter: start(id, GroupKind::Scatter, size(n.output()), size(n.inputs[1])); break;
-      case OpClass::Reduce: place_reduce(id); break;
-      default: place_elementwise(id); break;
+      case OpClass::Scatter:
+        start(id, GroupKind::Scatter, size(n.output()), size(n.inputs[1]));
+        break;
+      case OpClass::Reduce:
+        place_reduce(id);
+        break;
+      default:
+        place_elementwise(id);
+        break;
     }
   }
 
@@ -341,8 +355,8 @@ class Fuser {
       } else if (from.rows != into.rows) {
         return;
       }
-    } else if (from.kind != GroupKind::Row || into.kind != GroupKind::Row || from.rows != into.rows ||
-               from.cols != into.cols) {
+    } else if (from.kind != GroupKind::Row || into.kind != GroupKind::Row ||
+               from.rows != into.rows || from.cols != into.cols) {
       return;
     }
     for (int d : deps_[static_cast<std::size_t>(a)]) {
@@ -361,10 +375,12 @@ class Fuser {
         const TensorId base = strip_reshapes(input);
         const bool spread = from.kind == GroupKind::Row && aligned(input, a) == Level::Full &&
                             result_.full[static_cast<std::size_t>(id)];
-        const bool same = group_of(producer(base)) == a &&
-                          (lift ? result_.full[static_cast<std::size_t>(id)] || op_class(node(id).op) == OpClass::Reduce
-                                : from.kind == GroupKind::Row ||
-                                      !result_.full[static_cast<std::size_t>(id)] || into.cols == 1);
+        const bool same =
+            group_of(producer(base)) == a &&
+            (lift ? result_.full[static_cast<std::size_t>(id)] ||
+                        op_class(node(id).op) == OpClass::Reduce
+                  : from.kind == GroupKind::Row || !result_.full[static_cast<std::size_t>(id)] ||
+                        into.cols == 1);
         if (!same && !spread) return;
       }
     }
@@ -375,7 +391,8 @@ class Fuser {
     into.nodes.insert(into.nodes.end(), from.nodes.begin(), from.nodes.end());
     std::sort(into.nodes.begin(), into.nodes.end());
     from.nodes.clear();
-    deps_[static_cast<std::size_t>(b)].insert(deps_[static_cast<std::size_t>(a)].begin(), deps_[static_cast<std::size_t>(a)].end());
+    deps_[static_cast<std::size_t>(b)].insert(deps_[static_cast<std::size_t>(a)].begin(),
+                                              deps_[static_cast<std::size_t>(a)].end());
     deps_[static_cast<std::size_t>(b)].erase(a);
     deps_[static_cast<std::size_t>(b)].erase(b);
     deps_[static_cast<std::size_t>(a)].clear();
@@ -400,8 +417,10 @@ class Fuser {
       for (TensorId input : node(id).inputs) {
         for_each_source(input, [&](TensorId t) {
           if (update || node(id).op == OpKind::MatMul) needed[static_cast<std::size_t>(t)] = true;
-          if (!update && group_of(producer(t)) != group_of(id)) users[static_cast<std::size_t>(t)].insert(group_of(id));
-          if (!update && group_of(producer(t)) == group_of(id)) inside[static_cast<std::size_t>(t)] = true;
+          if (!update && group_of(producer(t)) != group_of(id))
+            users[static_cast<std::size_t>(t)].insert(group_of(id));
+          if (!update && group_of(producer(t)) == group_of(id))
+            inside[static_cast<std::size_t>(t)] = true;
         });
       }
     }
@@ -411,8 +430,9 @@ class Fuser {
       for (TensorId t : node(id).outputs) {
         const auto k = static_cast<std::size_t>(t);
         if (!needed[k] && users[k].empty()) continue;
-        const bool cheap = op_class(node(id).op) == OpClass::Elementwise && !needed[k] &&
-                           recompute(t, users[k].size() == 1 && !inside[k] ? kRecomputeOnce : kRecomputeShared);
+        const bool cheap =
+            op_class(node(id).op) == OpClass::Elementwise && !needed[k] &&
+            recompute(t, users[k].size() == 1 && !inside[k] ? kRecomputeOnce : kRecomputeShared);
         if (!cheap) realise(t);
       }
     }
@@ -434,15 +454,19 @@ class Fuser {
       if (realised(id) || !seen.insert(id).second) return true;
       const Node& n = node(producer(id));
       switch (op_class(n.op)) {
-        case OpClass::Elementwise: spent += cost(n.op); break;
+        case OpClass::Elementwise:
+          spent += cost(n.op);
+          break;
         case OpClass::Reduce:
           if (size(id) * 8 > size(t)) return false;
           small.push_back(id);
           return true;
         case OpClass::Contract:
         case OpClass::Scatter:
-        case OpClass::Update: return false;
-        default: break;
+        case OpClass::Update:
+          return false;
+        default:
+          break;
       }
       if (spent > budget) return false;
       return std::all_of(n.inputs.begin(), n.inputs.end(), walk);
@@ -474,7 +498,8 @@ class Fuser {
     std::vector<int> waiting(n, 0);
     std::vector<std::vector<int>> users(n);
     using Entry = std::pair<NodeId, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;  // earliest in the graph first
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>>
+        ready;  // earliest in the graph first
     const auto rank = [&](int g) { return producer(group(g).stores.front()); };
     int alive = 0;
     for (std::size_t g = 0; g < n; ++g) {
@@ -495,7 +520,8 @@ class Fuser {
         if (--waiting[static_cast<std::size_t>(u)] == 0) ready.push({rank(u), u});
       }
     }
-    if (static_cast<int>(ordered.size()) != alive) throw InternalError("fuse: groups depend on each other in a circle");
+    if (static_cast<int>(ordered.size()) != alive)
+      throw InternalError("fuse: groups depend on each other in a circle");
     for (int& g : result_.group_of) {
       if (g >= 0) g = position[static_cast<std::size_t>(g)];
     }
@@ -505,12 +531,14 @@ class Fuser {
   const Graph& graph_;
   const FusionRequest& request_;
   Fusion result_;
-  std::set<TensorId> forced_;            // transparent tensors that must live in memory
-  std::vector<std::set<int>> deps_;      // by group: the groups it reads from
+  std::set<TensorId> forced_;        // transparent tensors that must live in memory
+  std::vector<std::set<int>> deps_;  // by group: the groups it reads from
 };
 
 }  // namespace
 
-Fusion fuse(const Graph& graph, const FusionRequest& request) { return Fuser(graph, request).run(); }
+Fusion fuse(const Graph& graph, const FusionRequest& request) {
+  return Fuser(graph, request).run();
+}
 
 }  // namespace tensorgrad

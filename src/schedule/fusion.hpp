@@ -32,16 +32,17 @@ struct Group {
 };
 
 struct Fusion {
-  std::vector<Group> groups;       ///< in order of execution, without those that store nothing
-  std::vector<int> group_of;       ///< by node: its group's index, or -1
-  std::vector<bool> full;          ///< by node: whether a member has a value at every inner point
-  std::vector<bool> realised;      ///< by tensor: lives in memory (leaves with storage included)
+  std::vector<Group> groups;   ///< in order of execution, without those that store nothing
+  std::vector<int> group_of;   ///< by node: its group's index, or -1
+  std::vector<bool> full;      ///< by node: whether a member has a value at every inner point
+  std::vector<bool> realised;  ///< by tensor: lives in memory (leaves with storage included)
 };
 
 /// What fusion must respect beside the graph.
 struct FusionRequest {
-  std::set<TensorId> stored;     ///< tensors somebody outside needs in memory
-  std::set<TensorId> separate;   ///< members that must start a group (to keep to a kernel's bindings)
+  std::set<TensorId> stored;  ///< tensors somebody outside needs in memory
+  std::set<TensorId>
+      separate;  ///< members that must start a group (to keep to a kernel's bindings)
 };
 
 Fusion fuse(const Graph& graph, const FusionRequest& request);
@@ -52,7 +53,8 @@ Index ravel(const std::vector<Index>& index, const Shape& shape);
 
 /// One step through a view that is a pure change of index (reshape, permute, broadcast_to, slice):
 /// the input's index at an index of the output.
-std::vector<Index> through_view(const Graph& graph, const Node& view, const std::vector<Index>& index);
+std::vector<Index> through_view(const Graph& graph, const Node& view,
+                                const std::vector<Index>& index);
 
 bool is_transparent(OpKind op);
 

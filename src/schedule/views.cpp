@@ -8,13 +8,15 @@ bool is_transparent(OpKind op) {
     case OpClass::Generated:
     case OpClass::View:
     case OpClass::Join:
-    case OpClass::Gather: return true;
+    case OpClass::Gather:
+      return true;
     case OpClass::Input:
     case OpClass::Elementwise:
     case OpClass::Reduce:
     case OpClass::Contract:
     case OpClass::Scatter:
-    case OpClass::Update: return false;
+    case OpClass::Update:
+      return false;
   }
   return false;
 }
@@ -22,7 +24,8 @@ bool is_transparent(OpKind op) {
 Index ravel(const std::vector<Index>& index, const Shape& shape) {
   const std::vector<std::int64_t> strides = shape.strides();
   Index linear = 0;
-  for (std::size_t axis = 0; axis < index.size(); ++axis) linear = linear + index[axis] * strides[axis];
+  for (std::size_t axis = 0; axis < index.size(); ++axis)
+    linear = linear + index[axis] * strides[axis];
   return linear;
 }
 
@@ -37,21 +40,25 @@ std::vector<Index> unravel(const Index& linear, const Shape& shape) {
   return index;
 }
 
-std::vector<Index> through_view(const Graph& graph, const Node& view, const std::vector<Index>& index) {
+std::vector<Index> through_view(const Graph& graph, const Node& view,
+                                const std::vector<Index>& index) {
   const Shape& from = graph.type(view.inputs[0]).shape;
   switch (view.op) {
-    case OpKind::Reshape: return unravel(ravel(index, graph.type(view.output()).shape), from);
+    case OpKind::Reshape:
+      return unravel(ravel(index, graph.type(view.output()).shape), from);
     case OpKind::Permute: {
       const std::vector<int>& perm = std::get<PermAttr>(view.attrs).perm;
       std::vector<Index> result(index.size());
-      for (std::size_t i = 0; i < perm.size(); ++i) result[static_cast<std::size_t>(perm[i])] = index[i];
+      for (std::size_t i = 0; i < perm.size(); ++i)
+        result[static_cast<std::size_t>(perm[i])] = index[i];
       return result;
     }
     case OpKind::BroadcastTo: {
       const std::size_t extra = index.size() - static_cast<std::size_t>(from.rank());
       std::vector<Index> result;
       for (int axis = 0; axis < from.rank(); ++axis) {
-        result.push_back(from[axis] == 1 ? Index(0) : index[extra + static_cast<std::size_t>(axis)]);
+        result.push_back(from[axis] == 1 ? Index(0)
+                                         : index[extra + static_cast<std::size_t>(axis)]);
       }
       return result;
     }
@@ -71,8 +78,10 @@ std::vector<Index> through_view(const Graph& graph, const Node& view, const std:
       result.insert(result.end(), index.begin() + w.axis + 2, index.end());
       return result;
     }
-    case OpKind::StopGradient: return index;
-    default: throw InternalError(std::string("through_view: ") + to_string(view.op) + " is no plain view");
+    case OpKind::StopGradient:
+      return index;
+    default:
+      throw InternalError(std::string("through_view: ") + to_string(view.op) + " is no plain view");
   }
 }
 

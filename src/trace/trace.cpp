@@ -24,11 +24,13 @@ class GraphScope {
 };
 
 void check_unused(const Graph& graph, const std::string& name, const char* what, Site site) {
-  if (name.empty()) throw Error(std::string(what) + ": the name is empty.\n  at " + site.to_string());
+  if (name.empty())
+    throw Error(std::string(what) + ": the name is empty.\n  at " + site.to_string());
   if (graph.find_leaf(name) >= 0) {
-    throw Error(std::string(what) + ": the name \"" + name +
-                "\" is used twice. Parameters, inputs and states of a graph need different names.\n" +
-                "  at " + site.to_string());
+    throw Error(
+        std::string(what) + ": the name \"" + name +
+        "\" is used twice. Parameters, inputs and states of a graph need different names.\n" +
+        "  at " + site.to_string());
   }
 }
 
@@ -38,8 +40,9 @@ bool is_tracing() { return context.graph != nullptr; }
 
 Graph& current_graph() {
   if (context.graph == nullptr) {
-    throw Error("An op was called outside of a trace. Call it inside the forward function that "
-                "compile, attach or trace runs.");
+    throw Error(
+        "An op was called outside of a trace. Call it inside the forward function that "
+        "compile, attach or trace runs.");
   }
   return *context.graph;
 }
@@ -132,7 +135,8 @@ void write_back(const Tensor& state, const Tensor& value, Site site) {
 Tensor capture(const std::string& name, const Tensor& x, Site site) {
   Graph& graph = current_graph();
   site = current_site(site);
-  if (x.graph() != &graph) throw Error("capture: the tensor is not of this trace.\n  at " + site.to_string());
+  if (x.graph() != &graph)
+    throw Error("capture: the tensor is not of this trace.\n  at " + site.to_string());
   for (const NamedTensor& other : graph.captures) {
     if (other.name == name) {
       throw Error("capture: the name \"" + name + "\" is used twice.\n  at " + site.to_string());

@@ -16,15 +16,21 @@ std::atomic<int> allocations{0};
 void* allocate(std::size_t size, std::size_t alignment) {
   if (counting) ++allocations;
   void* memory = nullptr;
-  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<std::size_t>(size, 1)) != 0) throw std::bad_alloc();
+  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<std::size_t>(size, 1)) !=
+      0)
+    throw std::bad_alloc();
   return memory;
 }
 }  // namespace
 
 void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t align) { return allocate(size, static_cast<std::size_t>(align)); }
-void* operator new[](std::size_t size, std::align_val_t align) { return allocate(size, static_cast<std::size_t>(align)); }
+void* operator new(std::size_t size, std::align_val_t align) {
+  return allocate(size, static_cast<std::size_t>(align));
+}
+void* operator new[](std::size_t size, std::align_val_t align) {
+  return allocate(size, static_cast<std::size_t>(align));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -55,11 +61,14 @@ struct Mlp {
 
 TEST(Allocation, AStepOfTheSineMlpMakesNone) {
   const std::vector<float> x(256, 0.5f), y(256, 0.25f);
-  EXPECT_EQ(allocations_in_a_step(
-                Mlp{}, [](const Mlp& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); },
-                {.inputs = {{"x", {256, 1}}, {"y", {256, 1}}}, .optimizer = AdamW{.clip_norm = 1.0}, .device = Device::cpu()},
-                {{"x", x}, {"y", y}}),
-            0);
+  EXPECT_EQ(
+      allocations_in_a_step(
+          Mlp{}, [](const Mlp& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); },
+          {.inputs = {{"x", {256, 1}}, {"y", {256, 1}}},
+           .optimizer = AdamW{.clip_norm = 1.0},
+           .device = Device::cpu()},
+          {{"x", x}, {"y", y}}),
+      0);
 }
 
 struct Transformer {
@@ -75,7 +84,8 @@ TEST(Allocation, AStepOfATransformerMakesNone) {
                 [](const Transformer& m, const Inputs& in) {
                   return cross_entropy(m.head(m.block(m.tokens(in["ids"]))), in["ids"]);
                 },
-                {.inputs = {{"ids", {{8, 12}, i32}}}, .optimizer = Adam{}, .device = Device::cpu()}, {{"ids", ids}}),
+                {.inputs = {{"ids", {{8, 12}, i32}}}, .optimizer = Adam{}, .device = Device::cpu()},
+                {{"ids", ids}}),
             0);
 }
 

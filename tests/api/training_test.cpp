@@ -19,7 +19,8 @@ constexpr int kBatch = 32;
 std::vector<float> xs(int step) {
   std::vector<float> x(kBatch);
   for (int i = 0; i < kBatch; ++i) {
-    x[static_cast<std::size_t>(i)] = 6.0f * static_cast<float>((step * kBatch + i) * 7919 % 10007) / 10007.0f - 3.0f;
+    x[static_cast<std::size_t>(i)] =
+        6.0f * static_cast<float>((step * kBatch + i) * 7919 % 10007) / 10007.0f - 3.0f;
   }
   return x;
 }
@@ -37,9 +38,13 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
  protected:
   Device device() const { return Device::named(GetParam()); }
 
-  Training<Mlp> sine(std::optional<Optimizer> optimizer = Adam{.lr = 0.01}, std::uint64_t seed = 42) const {
+  Training<Mlp> sine(std::optional<Optimizer> optimizer = Adam{.lr = 0.01},
+                     std::uint64_t seed = 42) const {
     return compile(Mlp{}, mlp_loss,
-                   {.inputs = {{"x", {kBatch, 1}}, {"y", {kBatch, 1}}}, .optimizer = optimizer, .seed = seed, .device = device()});
+                   {.inputs = {{"x", {kBatch, 1}}, {"y", {kBatch, 1}}},
+                    .optimizer = optimizer,
+                    .seed = seed,
+                    .device = device()});
   }
 
   static float step(Training<Mlp>& train, int i) {
@@ -179,8 +184,10 @@ TEST_P(OnDevice, ResettingTheOptimizerKeepsTheParameters) {
 }
 
 TEST_P(OnDevice, AResumedTrainingGivesTheSameLosses) {
-  const std::string path = ::testing::TempDir() + "/tensorgrad_resume_" + GetParam() + ".safetensors";
-  const Optimizer optimizers[] = {Adam{.lr = lr::cosine(0.05, 10)}, AdamW{.clip_norm = 0.1}, SGD{.lr = 0.1, .momentum = 0.9}, SGD{}};
+  const std::string path =
+      ::testing::TempDir() + "/tensorgrad_resume_" + GetParam() + ".safetensors";
+  const Optimizer optimizers[] = {Adam{.lr = lr::cosine(0.05, 10)}, AdamW{.clip_norm = 0.1},
+                                  SGD{.lr = 0.1, .momentum = 0.9}, SGD{}};
   for (const Optimizer& optimizer : optimizers) {
     auto train = sine(optimizer);
     for (int i = 0; i < 3; ++i) step(train, i);
@@ -212,9 +219,12 @@ struct Frozen {
 };
 
 TEST_P(OnDevice, FrozenParametersStayAndHaveNoGradientNorMoments) {
-  auto train = compile(
-      Frozen{}, [](const Frozen& m, const Inputs& in) { return mean(square(matmul(matmul(in["x"], m.base), m.head) - 1.0)); },
-      {.inputs = {{"x", {2, 4}}}, .optimizer = Adam{.lr = 0.1}, .device = device()});
+  auto train =
+      compile(Frozen{},
+              [](const Frozen& m, const Inputs& in) {
+                return mean(square(matmul(matmul(in["x"], m.base), m.head) - 1.0));
+              },
+              {.inputs = {{"x", {2, 4}}}, .optimizer = Adam{.lr = 0.1}, .device = device()});
   const ParamValues before = train.download_params();
   train.step({{"x", std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}}});
   const ParamValues after = train.download_params();
@@ -229,12 +239,16 @@ struct Decayed {
   Tensor gain = param({8}, {.init = init::ones});
   Tensor kept = param({8}, {.init = init::uniform(1.0), .decay = false});
 };
-Tensor no_gradient_loss(const Decayed& m, const Inputs&) { return mean((m.w + m.gain + m.kept) * 0.0); }
+Tensor no_gradient_loss(const Decayed& m, const Inputs&) {
+  return mean((m.w + m.gain + m.kept) * 0.0);
+}
 
 TEST_P(OnDevice, WeightDecayFollowsFlagsAndFilter) {
   const auto shrunk = [&](DecayFilter filter) {
-    auto train = compile(Decayed{}, no_gradient_loss,
-                         {.optimizer = AdamW{.lr = 0.1, .weight_decay = 0.5, .decay_filter = std::move(filter)}, .device = device()});
+    auto train = compile(
+        Decayed{}, no_gradient_loss,
+        {.optimizer = AdamW{.lr = 0.1, .weight_decay = 0.5, .decay_filter = std::move(filter)},
+         .device = device()});
     const ParamValues before = train.download_params();
     train.step({});
     const ParamValues after = train.download_params();
@@ -252,13 +266,14 @@ TEST_P(OnDevice, WeightDecayFollowsFlagsAndFilter) {
 }
 
 TEST_P(OnDevice, CapturesAreReadOnDemand) {
-  auto train = compile(
-      Mlp{},
-      [](const Mlp& m, const Inputs& in) {
-        const Tensor h = capture("hidden", relu(m.l1(in["x"])));
-        return mean(square(m.l3(relu(m.l2(h))) - in["y"]));
-      },
-      {.inputs = {{"x", {kBatch, 1}}, {"y", {kBatch, 1}}}, .optimizer = Adam{}, .device = device()});
+  auto train = compile(Mlp{},
+                       [](const Mlp& m, const Inputs& in) {
+                         const Tensor h = capture("hidden", relu(m.l1(in["x"])));
+                         return mean(square(m.l3(relu(m.l2(h))) - in["y"]));
+                       },
+                       {.inputs = {{"x", {kBatch, 1}}, {"y", {kBatch, 1}}},
+                        .optimizer = Adam{},
+                        .device = device()});
   const std::vector<float> x = xs(0), y = sines(x);
   const ParamValues params = train.download_params();
   const StepResult result = train.step({{"x", x}, {"y", y}}, {.captures = true});
@@ -277,9 +292,9 @@ TEST_P(OnDevice, PerHeadCapturesOfAttention) {
   struct Model {
     nn::MultiHeadAttention attn{8, 2, {.capture = "attention"}};
   };
-  auto forward = compile_forward(
-      Model{}, [](const Model& m, const Inputs& in) { return m.attn(in["x"]); },
-      {.inputs = {{"x", {1, 5, 8}}}, .device = device()});
+  auto forward =
+      compile_forward(Model{}, [](const Model& m, const Inputs& in) { return m.attn(in["x"]); },
+                      {.inputs = {{"x", {1, 5, 8}}}, .device = device()});
   std::vector<float> x(40);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
   const RunResult result = forward.run({{"x", x}}, {.captures = true});
@@ -299,7 +314,8 @@ TEST_P(OnDevice, SeveralNamedOutputsOfAnyDtype) {
       Empty{},
       [](const Empty&, const Inputs& in) {
         const Tensor x = in["x"];
-        return Outputs{{"ids", argmax(x, -1)}, {"positive", greater(x, 0.0)}, {"twice", x * 2.0}, {"same", x}};
+        return Outputs{
+            {"ids", argmax(x, -1)}, {"positive", greater(x, 0.0)}, {"twice", x * 2.0}, {"same", x}};
       },
       {.inputs = {{"x", {2, 3}}}, .device = device()});
   const RunResult r = forward.run({{"x", std::vector<float>{1, 5, -2, -3, -9, -1}}});
@@ -314,15 +330,15 @@ TEST_P(OnDevice, SeveralNamedOutputsOfAnyDtype) {
 
 TEST_P(OnDevice, StateLivesFromRunToRunAndWriteBacksTakeEffectTogether) {
   struct Empty {};
-  auto forward = compile_forward(
-      Empty{},
-      [](const Empty&, const Inputs& in) {
-        const Tensor a = state_input("a", {2}, f32, 1.0), b = state_input("b", {2}, f32, 10.0);
-        write_back(a, b);                // a swap: each reads the other's old value
-        write_back(b, a + in["x"]);
-        return Outputs{{"a", a * 1.0}, {"b", b * 1.0}};
-      },
-      {.inputs = {{"x", {2}}}, .device = device()});
+  auto forward = compile_forward(Empty{},
+                                 [](const Empty&, const Inputs& in) {
+                                   const Tensor a = state_input("a", {2}, f32, 1.0),
+                                                b = state_input("b", {2}, f32, 10.0);
+                                   write_back(a, b);  // a swap: each reads the other's old value
+                                   write_back(b, a + in["x"]);
+                                   return Outputs{{"a", a * 1.0}, {"b", b * 1.0}};
+                                 },
+                                 {.inputs = {{"x", {2}}}, .device = device()});
   const std::vector<float> x{1, 2};
   EXPECT_EQ(forward.run({{"x", x}})["a"].as<float>(), (std::vector<float>{1, 1}));
   RunResult r = forward.run({{"x", x}});
@@ -335,7 +351,8 @@ TEST_P(OnDevice, StateLivesFromRunToRunAndWriteBacksTakeEffectTogether) {
 
 TEST_P(OnDevice, SharedParametersByHand) {
   auto train = sine();
-  auto forward = compile_forward(Mlp{}, predict, {.inputs = {{"x", {2, 1}}}, .device = device(), .params = train.params()});
+  auto forward = compile_forward(
+      Mlp{}, predict, {.inputs = {{"x", {2, 1}}}, .device = device(), .params = train.params()});
   step(train, 0);
   EXPECT_EQ(forward.download_params(), train.download_params());
 }
@@ -357,7 +374,8 @@ TEST_P(OnDevice, MemoryAndKernelsAreWhatTheDeviceCreatesAndRuns) {
 
 TEST_P(OnDevice, OnlyTheChosenDeviceRunsKernels) {
   std::map<std::string, std::int64_t> before;
-  for (const char* name : {"reference", "cpu", "webgpu"}) before[name] = Device::named(name).counters().dispatches;
+  for (const char* name : {"reference", "cpu", "webgpu"})
+    before[name] = Device::named(name).counters().dispatches;
   auto train = sine();
   step(train, 0);
   for (const char* name : {"reference", "cpu", "webgpu"}) {
@@ -378,9 +396,7 @@ TEST_P(OnDevice, CallsFromSeveralThreadsAreSerialised) {
   EXPECT_EQ(train.step_count(), 15);
 }
 
-TEST(Devices, ASoftwareAdapterIsNeverTheBest) {
-  EXPECT_FALSE(Device::best().is_software());
-}
+TEST(Devices, ASoftwareAdapterIsNeverTheBest) { EXPECT_FALSE(Device::best().is_software()); }
 
 TEST(Devices, AreListedWithReasons) {
   const auto list = Device::list();

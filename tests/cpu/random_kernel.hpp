@@ -1,5 +1,5 @@
-// Kernels made at random, valid by construction: index maps with quotients, guards and data, several
-// reductions, values used on both sides of them, stores in any order, in place at times.
+// Kernels made at random, valid by construction: index maps with quotients, guards and data,
+// several reductions, values used on both sides of them, stores in any order, in place at times.
 #pragma once
 
 #include <random>
@@ -11,7 +11,8 @@ namespace tensorgrad::testing {
 
 class RandomKernel {
  public:
-  explicit RandomKernel(std::uint32_t seed) : random_(seed), builder_("random_" + std::to_string(seed)) {
+  explicit RandomKernel(std::uint32_t seed)
+      : random_(seed), builder_("random_" + std::to_string(seed)) {
     const int outer = pick(0, 3), inner = pick(0, 2);
     for (int k = 0; k < outer; ++k) variables_.push_back(builder_.outer(extent(k == 0 ? 60 : 14)));
     outer_ = variables_;
@@ -60,7 +61,9 @@ class RandomKernel {
     if (chance(25)) sum = sum.div(pick(2, 6));
     if (chance(20)) sum = sum.mod(pick(2, 12));
     if (chance(15) && !variables_.empty()) {
-      sum = sum + variables_[static_cast<std::size_t>(pick(0, static_cast<int>(variables_.size()) - 1))].div(pick(2, 4));
+      sum = sum +
+            variables_[static_cast<std::size_t>(pick(0, static_cast<int>(variables_.size()) - 1))]
+                .div(pick(2, 4));
     }
     return sum;
   }
@@ -85,8 +88,9 @@ class RandomKernel {
       guards.push_back({index, from, to, modulus, false, -1});
       if (chance(40)) {
         const Index other = map();
-        guards.push_back({other, other.low(), other.low() + 1 + pick(0, static_cast<int>(other.high() - other.low())), 1,
-                          false, -1});
+        guards.push_back({other, other.low(),
+                          other.low() + 1 + pick(0, static_cast<int>(other.high() - other.low())),
+                          1, false, -1});
       }
       index = modulus > 1 ? (index - from).div(modulus) : index - from;
       const std::int64_t elements = (to - 1 - from) / modulus + 1;
@@ -113,7 +117,8 @@ class RandomKernel {
   ExprId condition() {
     if (chance(25)) {
       const Index index = map();
-      return builder_.test({{index, index.low() + pick(0, 2), index.high() + pick(-2, 1) + 1, 1, false, -1}});
+      return builder_.test(
+          {{index, index.low() + pick(0, 2), index.high() + pick(-2, 1) + 1, 1, false, -1}});
     }
     // Integers compare the same in every precision.
     return builder_.op(chance(50) ? OpKind::Less : OpKind::Equal, {any(i32), any(i32)}, boolean);
@@ -123,33 +128,55 @@ class RandomKernel {
 
   ExprId step() {
     switch (pick(0, 13)) {
-      case 0: return load(f32);
-      case 1: return load(i32);
-      case 2: return builder_.position(map());
-      case 3: return builder_.op(OpKind::Add, {any(f32), any(f32)});
-      case 4: return builder_.op(OpKind::Sub, {any(f32), any(f32)});
-      case 5: return builder_.op(OpKind::Mul, {bounded(any(f32)), any(f32)});
-      case 6: return builder_.op(OpKind::Add, {builder_.op(OpKind::Mul, {bounded(any(f32)), any(f32)}), any(f32)});
-      case 7: return builder_.op(chance(50) ? OpKind::Maximum : OpKind::Minimum, {any(f32), any(f32)});
-      case 8: return builder_.op(OpKind::Where, {condition(), any(f32), any(f32)});
-      case 9: return builder_.op(OpKind::Where, {condition(), any(i32), any(i32)});
-      case 10: return builder_.op(OpKind::Add, {any(i32), any(i32)});
-      case 11: return builder_.op(OpKind::Cast, {any(i32)}, f32);
-      case 12: return reduction();
-      default: return bounded(any(f32));
+      case 0:
+        return load(f32);
+      case 1:
+        return load(i32);
+      case 2:
+        return builder_.position(map());
+      case 3:
+        return builder_.op(OpKind::Add, {any(f32), any(f32)});
+      case 4:
+        return builder_.op(OpKind::Sub, {any(f32), any(f32)});
+      case 5:
+        return builder_.op(OpKind::Mul, {bounded(any(f32)), any(f32)});
+      case 6:
+        return builder_.op(OpKind::Add,
+                           {builder_.op(OpKind::Mul, {bounded(any(f32)), any(f32)}), any(f32)});
+      case 7:
+        return builder_.op(chance(50) ? OpKind::Maximum : OpKind::Minimum, {any(f32), any(f32)});
+      case 8:
+        return builder_.op(OpKind::Where, {condition(), any(f32), any(f32)});
+      case 9:
+        return builder_.op(OpKind::Where, {condition(), any(i32), any(i32)});
+      case 10:
+        return builder_.op(OpKind::Add, {any(i32), any(i32)});
+      case 11:
+        return builder_.op(OpKind::Cast, {any(i32)}, f32);
+      case 12:
+        return reduction();
+      default:
+        return bounded(any(f32));
     }
   }
 
   ExprId reduction() {
     if (variables_.size() == outer_.size() && chance(70)) return bounded(any(f32));
     switch (pick(0, 6)) {
-      case 0: return builder_.reduce(ReduceKind::Max, any(f32));
-      case 1: return builder_.reduce(ReduceKind::Min, any(f32));
-      case 2: return builder_.reduce(ReduceKind::Prod, bounded(any(f32)));
-      case 3: return builder_.reduce(ReduceKind::ArgMax, load(chance(50) ? f32 : i32));
-      case 4: return builder_.reduce(ReduceKind::ArgMin, load(chance(50) ? f32 : i32));
-      case 5: return builder_.reduce(ReduceKind::Sum, load(i32));
-      default: return bounded(builder_.reduce(ReduceKind::Sum, any(f32)));
+      case 0:
+        return builder_.reduce(ReduceKind::Max, any(f32));
+      case 1:
+        return builder_.reduce(ReduceKind::Min, any(f32));
+      case 2:
+        return builder_.reduce(ReduceKind::Prod, bounded(any(f32)));
+      case 3:
+        return builder_.reduce(ReduceKind::ArgMax, load(chance(50) ? f32 : i32));
+      case 4:
+        return builder_.reduce(ReduceKind::ArgMin, load(chance(50) ? f32 : i32));
+      case 5:
+        return builder_.reduce(ReduceKind::Sum, load(i32));
+      default:
+        return bounded(builder_.reduce(ReduceKind::Sum, any(f32)));
     }
   }
 
@@ -181,7 +208,9 @@ class RandomKernel {
   void make_stores() {
     const int count = pick(1, 3);
     for (int k = 0; k < count; ++k) {
-      ExprId value = values_[values_.size() - 1 - static_cast<std::size_t>(pick(0, std::min(3, static_cast<int>(values_.size()) - 1)))];
+      ExprId value = values_[values_.size() - 1 -
+                             static_cast<std::size_t>(
+                                 pick(0, std::min(3, static_cast<int>(values_.size()) - 1)))];
       std::int64_t elements = 1;
       const bool inner = builder_.expr(value).inner;
       const Index index = places(inner ? variables_ : outer_, elements);

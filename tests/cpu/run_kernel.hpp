@@ -29,7 +29,8 @@ inline double value_of(std::uint32_t word, DType dtype) {
 }
 
 /// The dtype of each element, by buffer, as the bindings say.
-inline std::vector<std::vector<DType>> element_types(const Kernel& kernel, const HostBuffers& buffers) {
+inline std::vector<std::vector<DType>> element_types(const Kernel& kernel,
+                                                     const HostBuffers& buffers) {
   std::vector<std::vector<DType>> types;
   for (const auto& [id, values] : buffers) {
     types.resize(std::max(types.size(), static_cast<std::size_t>(id) + 1));
@@ -72,7 +73,8 @@ class LoadedKernel {
     std::vector<std::vector<std::uint32_t>> all;
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
       all.emplace_back(types_[b].size());
-      read_now(*backend_, {{buffers_[b].get(), 0, static_cast<std::int64_t>(types_[b].size()), f32, all.back().data()}});
+      read_now(*backend_, {{buffers_[b].get(), 0, static_cast<std::int64_t>(types_[b].size()), f32,
+                            all.back().data()}});
     }
     return all;
   }
@@ -105,10 +107,13 @@ inline std::string compare_with_evaluator(std::shared_ptr<Backend> backend, cons
     }
     for (std::size_t k = 0; k < expected.size(); ++k) {
       const double got = loaded.value(words[b][k], b, k), e = expected[k];
-      const bool same = std::isnan(e) ? std::isnan(got) : std::isinf(e) ? got == e : std::fabs(got - e) <= tolerance * scale;
+      const bool same = std::isnan(e)   ? std::isnan(got)
+                        : std::isinf(e) ? got == e
+                                        : std::fabs(got - e) <= tolerance * scale;
       if (!same) {
-        return "buffer " + std::to_string(id) + "[" + std::to_string(k) + "] is " + std::to_string(got) + ", not " +
-               std::to_string(e) + " (" + loaded.description() + ")\n" + kernel.to_string();
+        return "buffer " + std::to_string(id) + "[" + std::to_string(k) + "] is " +
+               std::to_string(got) + ", not " + std::to_string(e) + " (" + loaded.description() +
+               ")\n" + kernel.to_string();
       }
     }
   }

@@ -19,11 +19,13 @@ class Agreement : public ::testing::TestWithParam<const char*> {
  protected:
   Device device_ = Device::named(GetParam());  // a device that cannot be had fails the test
 
-  std::string compare(const Graph& graph, const std::map<std::string, reference::Values>& feeds, double tolerance) {
+  std::string compare(const Graph& graph, const std::map<std::string, reference::Values>& feeds,
+                      double tolerance) {
     Backend& backend = *device_.backend();
     const auto optimized = run_passes(graph, backend.target().parallelism);
     const auto planned = std::make_shared<const Plan>(plan(optimized, backend.target()));
-    return difference(run_on_device(backend, planned, feeds), reference_results(graph, feeds), tolerance);
+    return difference(run_on_device(backend, planned, feeds), reference_results(graph, feeds),
+                      tolerance);
   }
 };
 
@@ -41,7 +43,9 @@ TEST_P(Agreement, OnEveryOpAndItsGradients) {
     const CaseGraph made = build_case(op_case);
     EXPECT_EQ(compare(*made.graph, made.feeds, op_case.tolerance), "");
   }
-  if (left_out > 0) std::printf("%s: %d cases with infinities or NaN left out, which WGSL does not promise\n", GetParam(), left_out);
+  if (left_out > 0)
+    std::printf("%s: %d cases with infinities or NaN left out, which WGSL does not promise\n",
+                GetParam(), left_out);
 }
 
 TEST_P(Agreement, OnRandomGraphsAndTheirGradients) {

@@ -61,14 +61,18 @@ std::map<std::string, std::string> stage_outputs() {
   out["wgsl"] = emit_kernels(planned).front().wgsl;
   auto train = compile(
       Layer{}, [](const Layer& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); },
-      {.inputs = {{"x", {4, 3}}, {"y", {4, 2}}}, .optimizer = Adam{.lr = 0.01}, .seed = 1, .device = Device::cpu()});
+      {.inputs = {{"x", {4, 3}}, {"y", {4, 2}}},
+       .optimizer = Adam{.lr = 0.01},
+       .seed = 1,
+       .device = Device::cpu()});
   std::vector<float> x, y;
   for (int i = 0; i < 12; ++i) x.push_back(static_cast<float>(i % 5) * 0.25f);
   for (int i = 0; i < 8; ++i) y.push_back(static_cast<float>(i % 3) * 0.5f);
   std::string losses;
   for (int step = 0; step < 3; ++step) {
     char line[64];
-    std::snprintf(line, sizeof line, "step %d: loss %.4f\n", step, static_cast<double>(train.step({{"x", x}, {"y", y}}).loss));
+    std::snprintf(line, sizeof line, "step %d: loss %.4f\n", step,
+                  static_cast<double>(train.step({{"x", x}, {"y", y}}).loss));
     losses += line;
   }
   out["steps"] = losses;
@@ -76,7 +80,8 @@ std::map<std::string, std::string> stage_outputs() {
 }
 
 /// The document with each block after `<!-- output: name -->` replaced by that output.
-std::string filled_in(const std::string& document, const std::map<std::string, std::string>& outputs) {
+std::string filled_in(const std::string& document,
+                      const std::map<std::string, std::string>& outputs) {
   std::istringstream lines(document);
   std::string result, pending;
   bool skipping = false;
@@ -112,7 +117,8 @@ TEST(Architecture, ShowsWhatEveryStageReallyPrints) {
     std::ofstream(kDocument) << want;
     return;
   }
-  EXPECT_EQ(text.str(), want) << "run this test with TENSORGRAD_UPDATE_GOLDEN=1 to renew the document";
+  EXPECT_EQ(text.str(), want)
+      << "run this test with TENSORGRAD_UPDATE_GOLDEN=1 to renew the document";
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ TEST(Fusion, ATransposedOperandIsReadInPlace) {
 
 TEST(Fusion, MatmulTakesBiasActivationAndResidual) {
   const Plan p = planned([] {
-    const Tensor x = tensor_input("x", {8, 6}), w = tensor_input("w", {6, 6}), b = tensor_input("b", {6});
+    const Tensor x = tensor_input("x", {8, 6}), w = tensor_input("w", {6, 6}),
+                 b = tensor_input("b", {6});
     return x + gelu(matmul(x, w) + b);
   });
   EXPECT_EQ(p.kernel_count(), 1) << p.to_string();
@@ -86,7 +87,8 @@ TEST(Fusion, KeepsToTheBindingsOfTheTarget) {
         return total;
       },
       target);
-  for (const Kernel& kernel : p.kernels) EXPECT_LE(static_cast<int>(kernel.bindings.size()), 4) << kernel.to_string();
+  for (const Kernel& kernel : p.kernels)
+    EXPECT_LE(static_cast<int>(kernel.bindings.size()), 4) << kernel.to_string();
 }
 
 struct Mlp {

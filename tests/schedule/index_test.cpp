@@ -54,7 +54,8 @@ TEST(Index, SimplificationKeepsValues) {
           for (std::int64_t p = 0; p < extents[0] * extents[1] * extents[2]; ++p) {
             const std::vector<std::int64_t> point{p / 24, p / 6 % 4, p % 6};
             const std::int64_t v = value(x, point), q = v >= 0 ? v / d : -((-v + d - 1) / d);
-            ASSERT_EQ(value(x.div(d), point), q) << "(" << x.to_string() << ")/" << d << " = " << x.div(d).to_string();
+            ASSERT_EQ(value(x.div(d), point), q)
+                << "(" << x.to_string() << ")/" << d << " = " << x.div(d).to_string();
             ASSERT_EQ(value(x.mod(d), point), v - q * d) << "(" << x.to_string() << ")%" << d;
             ASSERT_EQ(value(x.div(d) * d + x.mod(d), point), v);
           }

@@ -31,14 +31,16 @@ Target cpu() {
   return target;
 }
 
-void check(const Graph& graph, const std::map<std::string, reference::Values>& feeds, double tolerance) {
+void check(const Graph& graph, const std::map<std::string, reference::Values>& feeds,
+           double tolerance) {
   const Results want = reference_results(graph, feeds);
   for (const Target& target : {gpu(), cpu()}) {
     const auto optimized = run_passes(graph, target.parallelism);
     verify(*optimized);
     const Plan planned = plan(optimized, target);
     EXPECT_EQ(difference(evaluate_plan(planned, feeds), want, tolerance), "")
-        << "on " << target.name << "\n" << graph.to_string() << planned.to_string();
+        << "on " << target.name << "\n"
+        << graph.to_string() << planned.to_string();
   }
 }
 

@@ -612,15 +612,17 @@ void convolution_cases(Cases& cases) {
             [](X x) { return conv1d(x[0], x[1], x[2], {.padding = 1}); });
   cases.add("conv1d", "strided_grouped", {{{1, 4, 9}}, {{4, 1, 2}}},
             [](X x) { return conv1d(x[0], x[1], {}, {.stride = 3, .dilation = 2, .groups = 4}); });
-  cases.add("conv1d_causal", "bias", {{{2, 6, 3}}, {{3, 4}}, {{3}}},
-            [](X x) { return several({conv1d_causal(x[0], x[1], x[2]), conv1d_causal(x[0], x[1])}); });
+  cases.add("conv1d_causal", "bias", {{{2, 6, 3}}, {{3, 4}}, {{3}}}, [](X x) {
+    return several({conv1d_causal(x[0], x[1], x[2]), conv1d_causal(x[0], x[1])});
+  });
   cases.add("max_pool2d", "overlapping", {{{2, 2, 5, 6}}}, [](X x) {
     return several({max_pool2d(x[0]), max_pool2d(x[0], {.size = 3, .stride = 1})});
   });
   cases.add("avg_pool2d", "overlapping", {{{2, 2, 5, 6}}}, [](X x) {
     return several({avg_pool2d(x[0]), avg_pool2d(x[0], {.size = 3, .stride = 2})});
   });
-  cases.add("nearest_upsample2d", "three", {{{1, 2, 3, 2}}}, [](X x) { return nearest_upsample2d(x[0], 3); });
+  cases.add("nearest_upsample2d", "three", {{{1, 2, 3, 2}}},
+            [](X x) { return nearest_upsample2d(x[0], 3); });
 }
 
 void optimizer_cases(Cases& cases) {

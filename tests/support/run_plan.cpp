@@ -19,7 +19,8 @@ std::string leaf_name(const Node& node) {
 }
 
 /// The values of every leaf that lives in memory.
-std::map<TensorId, Values> leaf_values(const Graph& graph, const std::map<std::string, Values>& feeds) {
+std::map<TensorId, Values> leaf_values(const Graph& graph,
+                                       const std::map<std::string, Values>& feeds) {
   std::map<TensorId, Values> values;
   for (const Node& node : graph.nodes()) {
     if (op_class(node.op) != OpClass::Input) continue;
@@ -52,7 +53,9 @@ Results reference_results(const Graph& graph, const std::map<std::string, Values
   for (const auto& item : graph.captures) results["capture." + item.name] = at(item.tensor);
   for (const auto& item : graph.gradients) results["gradient." + item.name] = at(item.tensor);
   for (const Node& node : graph.nodes()) {
-    const char* prefix = node.op == OpKind::StateInput ? "state." : node.op == OpKind::ParamInput ? "param." : nullptr;
+    const char* prefix = node.op == OpKind::StateInput   ? "state."
+                         : node.op == OpKind::ParamInput ? "param."
+                                                         : nullptr;
     if (prefix == nullptr) continue;
     TensorId id = node.output();
     for (const WriteBack& wb : graph.write_backs) {
@@ -66,7 +69,8 @@ Results reference_results(const Graph& graph, const std::map<std::string, Values
 Results evaluate_plan(const Plan& plan, const std::map<std::string, Values>& feeds) {
   testing::HostBuffers buffers;
   for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
-    buffers[static_cast<int>(b)].assign(static_cast<std::size_t>(plan.buffers[b].bytes / plan.target.element_bytes), 0.0);
+    buffers[static_cast<int>(b)].assign(
+        static_cast<std::size_t>(plan.buffers[b].bytes / plan.target.element_bytes), 0.0);
   }
   for (const auto& [id, values] : leaf_values(*plan.graph, feeds)) {
     const Place& place = plan.places.at(id);
@@ -81,7 +85,8 @@ Results evaluate_plan(const Plan& plan, const std::map<std::string, Values>& fee
   return results;
 }
 
-Results run_on_device(Backend& backend, std::shared_ptr<const Plan> plan, const std::map<std::string, Values>& feeds) {
+Results run_on_device(Backend& backend, std::shared_ptr<const Plan> plan,
+                      const std::map<std::string, Values>& feeds) {
   std::vector<std::shared_ptr<DeviceBuffer>> buffers;
   for (const BufferSpec& spec : plan->buffers) buffers.push_back(backend.create_buffer(spec));
   for (const auto& [id, values] : leaf_values(*plan->graph, feeds)) {
@@ -91,26 +96,28 @@ Results run_on_device(Backend& backend, std::shared_ptr<const Plan> plan, const 
       std::uint32_t word = 0;
       const auto as_float = static_cast<float>(value);
       const auto as_int = static_cast<std::int32_t>(value);
-      std::memcpy(&word, place.type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int, 4);
+      std::memcpy(&word, place.type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int,
+                  4);
       words.push_back(word);
     }
-    backend.write(*buffers[static_cast<std::size_t>(place.buffer)], place.offset, place.type.shape.size(),
-                  place.type.dtype, words.data());
+    backend.write(*buffers[static_cast<std::size_t>(place.buffer)], place.offset,
+                  place.type.shape.size(), place.type.dtype, words.data());
   }
   const std::unique_ptr<Program> program = backend.load(plan, buffers);
   backend.run(*program, Phases::All);
   Results results;
   for_each_result(*plan, [&](const std::string& name, const Place& place) {
     std::vector<std::uint32_t> words(static_cast<std::size_t>(place.type.shape.size()));
-    read_now(backend, {{buffers[static_cast<std::size_t>(place.buffer)].get(), place.offset, place.type.shape.size(),
-                        place.type.dtype, words.data()}});
+    read_now(backend, {{buffers[static_cast<std::size_t>(place.buffer)].get(), place.offset,
+                        place.type.shape.size(), place.type.dtype, words.data()}});
     Values& values = results[name];
     for (std::uint32_t word : words) {
       float as_float = 0;
       std::int32_t as_int = 0;
       std::memcpy(&as_float, &word, 4);
       std::memcpy(&as_int, &word, 4);
-      values.push_back(place.type.dtype == f32 ? static_cast<double>(as_float) : static_cast<double>(as_int));
+      values.push_back(place.type.dtype == f32 ? static_cast<double>(as_float)
+                                               : static_cast<double>(as_int));
     }
   });
   return results;
@@ -127,9 +134,10 @@ std::string difference(const Results& got, const Results& want, double tolerance
       if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const bool same = std::isfinite(expected[i]) ? std::abs(values[i] - expected[i]) <= tolerance * scale
-                        : std::isnan(expected[i])  ? std::isnan(values[i])
-                                                   : values[i] == expected[i];
+      const bool same = std::isfinite(expected[i])
+                            ? std::abs(values[i] - expected[i]) <= tolerance * scale
+                        : std::isnan(expected[i]) ? std::isnan(values[i])
+                                                  : values[i] == expected[i];
       if (!same) {
         return name + "[" + std::to_string(i) + "] is " + std::to_string(values[i]) + ", not " +
                std::to_string(expected[i]) + " (largest magnitude " + std::to_string(scale) + ")";

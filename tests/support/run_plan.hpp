@@ -11,11 +11,13 @@
 
 namespace tensorgrad::test {
 
-using Results = std::map<std::string, reference::Values>;  ///< `output.x`, `capture.x`, `gradient.x`, `state.x`, `param.x`
+using Results = std::map<std::string, reference::Values>;  ///< `output.x`, `capture.x`,
+                                                           ///< `gradient.x`, `state.x`, `param.x`
 
 /// What the reference interpreter says a step of the graph gives. States and parameters are listed
 /// as they are after the step.
-Results reference_results(const Graph& graph, const std::map<std::string, reference::Values>& feeds);
+Results reference_results(const Graph& graph,
+                          const std::map<std::string, reference::Values>& feeds);
 
 /// A step of the plan, kernel by kernel, in the evaluator of tests/support/kernel_eval.
 Results evaluate_plan(const Plan& plan, const std::map<std::string, reference::Values>& feeds);
@@ -24,7 +26,8 @@ Results evaluate_plan(const Plan& plan, const std::map<std::string, reference::V
 Results run_on_device(Backend& backend, std::shared_ptr<const Plan> plan,
                       const std::map<std::string, reference::Values>& feeds);
 
-/// The first difference beyond `tolerance`·max(0.1, max|want|), as a sentence; empty if there is none.
+/// The first difference beyond `tolerance`·max(0.1, max|want|), as a sentence; empty if there is
+/// none.
 std::string difference(const Results& got, const Results& want, double tolerance);
 
 }  // namespace tensorgrad::test

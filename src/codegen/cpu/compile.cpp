@@ -11,7 +11,8 @@ namespace {
 
 using Kind = ValueNode::Kind;
 
-/// Bytes that the registers of a tape should fit in: most of an L1 cache, and for whole rows a part of L2.
+/// Bytes that the registers of a tape should fit in: most of an L1 cache, and for whole rows a part
+/// of L2.
 constexpr std::int64_t kRegisterBytes = 24 << 10, kRowBytes = 96 << 10;
 constexpr std::int64_t kMaxLanes = 1024, kMinLanes = 128;
 /// Spread writes whole vectors, up to one behind the end.
@@ -31,12 +32,16 @@ double cost(OpKind op) {
     case OpKind::Tanh:
     case OpKind::Erf:
     case OpKind::Sigmoid:
-    case OpKind::Softplus: return 5;
-    case OpKind::Pow: return 12;
+    case OpKind::Softplus:
+      return 5;
+    case OpKind::Pow:
+      return 12;
     case OpKind::Div:
     case OpKind::Sqrt:
-    case OpKind::Rsqrt: return 2;
-    default: return 1;
+    case OpKind::Rsqrt:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -44,23 +49,30 @@ double cost(const Instruction& i) {
   switch (i.code) {
     case Code::Unary:
     case Code::Binary:
-    case Code::Ternary: return cost(i.op);
+    case Code::Ternary:
+      return cost(i.op);
     case Code::FloorDiv:
     case Code::FloorMod:
     case Code::Gather:
     case Code::GatherRows:
     case Code::Scatter:
-    case Code::InRange: return 2;
+    case Code::InRange:
+      return 2;
     case Code::GatherLanes:
-    case Code::ScatterLanes: return 4;
-    default: return 1;
+    case Code::ScatterLanes:
+      return 4;
+    default:
+      return 1;
   }
 }
 
 class Compiler {
  public:
   Compiler(const Kernel& kernel, const Layout& layout, const TapeOptions& options)
-      : kernel_(kernel), layout_(layout), options_(options), values_(build_values(kernel, layout, options)) {
+      : kernel_(kernel),
+        layout_(layout),
+        options_(options),
+        values_(build_values(kernel, layout, options)) {
     tape_.name = kernel.name;
     tape_.dims = layout.dims;
     tape_.groups = layout.groups;
@@ -135,7 +147,8 @@ class Compiler {
     return result;
   }
 
-  /// The axes of a mask's lanes, joined where all parts run on evenly. strides[k] are those of part k.
+  /// The axes of a mask's lanes, joined where all parts run on evenly. strides[k] are those of part
+  /// k.
   struct Axes {
     std::vector<TileAxis> axes;
     std::vector<std::vector<std::int64_t>> strides;
@@ -151,7 +164,8 @@ class Compiler {
         if (fixed && dim(d).tile == 1) continue;
         bool joins = !result.axes.empty() && fixed;
         for (std::size_t k = 0; joins && k < parts.size(); ++k) {
-          joins = result.strides[k].back() == parts[k]->strides[static_cast<std::size_t>(d)] * dim(d).tile;
+          joins = result.strides[k].back() ==
+                  parts[k]->strides[static_cast<std::size_t>(d)] * dim(d).tile;
         }
         if (joins) {
           result.axes.back().factor *= axis.factor;
@@ -171,7 +185,8 @@ class Compiler {
     return result;
   }
 
-  TileMap map_of(const AffinePart& part, Mask mask, int binding, const std::vector<GuardPart>& clips) const {
+  TileMap map_of(const AffinePart& part, Mask mask, int binding,
+                 const std::vector<GuardPart>& clips) const {
     std::vector<const AffinePart*> parts{&part};
     for (const GuardPart& c : clips) parts.push_back(&c.index);
     const Axes found = axes(mask, parts);
@@ -192,7 +207,8 @@ class Compiler {
     return static_cast<int>(tape_.maps.size()) - 1;
   }
 
-  /// A plain load whose runs of n0 lanes are contiguous and evenly spaced needs no copy to be reduced.
+  /// A plain load whose runs of n0 lanes are contiguous and evenly spaced needs no copy to be
+  /// reduced.
   void find_rows_read_in_place() {
     std::vector<int> other_uses(values_.nodes.size(), 0);
     for (const ValueNode& n : values_.nodes) {
@@ -207,16 +223,21 @@ class Compiler {
     row_strides_.assign(values_.nodes.size(), -1);
     for (std::size_t id = 0; id < values_.nodes.size(); ++id) {
       const ValueNode& n = values_.nodes[id];
-      if (n.kind != Kind::Load || !n.clips.empty() || n.mask != (kG0 | kG1) || other_uses[id] > 0) continue;
-      const TileMap run = map_of(n.map, kG0, n.binding, {}), rows = map_of(n.map, kG1, n.binding, {});
-      if (run.contiguous && rows.axes.size() == 1 && rows.axes[0].stride > 0) row_strides_[id] = rows.axes[0].stride;
+      if (n.kind != Kind::Load || !n.clips.empty() || n.mask != (kG0 | kG1) || other_uses[id] > 0)
+        continue;
+      const TileMap run = map_of(n.map, kG0, n.binding, {}),
+                    rows = map_of(n.map, kG1, n.binding, {});
+      if (run.contiguous && rows.axes.size() == 1 && rows.axes[0].stride > 0)
+        row_strides_[id] = rows.axes[0].stride;
     }
   }
 
   // ---- emission
 
   Section& section(Level at_level) {
-    return sections_[at_level == kPrologue ? 0 : static_cast<std::size_t>(at_level == kBlock ? block_ : inner_)];
+    return sections_[at_level == kPrologue
+                         ? 0
+                         : static_cast<std::size_t>(at_level == kBlock ? block_ : inner_)];
   }
 
   int new_slot(Slot slot) {
@@ -251,7 +272,8 @@ class Compiler {
     }
     if (n.kind == Kind::Load) {
       TileMap map = map_of(n.map, n.mask, n.binding, n.clips);
-      const bool in_place = map.clips.empty() && (map.contiguous || row_strides_[static_cast<std::size_t>(id)] >= 0);
+      const bool in_place =
+          map.clips.empty() && (map.contiguous || row_strides_[static_cast<std::size_t>(id)] >= 0);
       if (in_place) {
         slot = memory_slot(where, n.binding, map.at, n.mask);
         if (where == kInner) inner_values_.push_back(id);
@@ -277,7 +299,9 @@ class Compiler {
   }
 
   Form form(const ValueNode& n) const {
-    const auto single = [&](int k) { return node(n.args[static_cast<std::size_t>(k)]).mask != n.mask; };
+    const auto single = [&](int k) {
+      return node(n.args[static_cast<std::size_t>(k)]).mask != n.mask;
+    };
     if (n.args[2] < 0) return single(0) ? Form::SV : single(1) ? Form::VS : Form::VV;
     return single(1) ? (single(2) ? Form::VSS : Form::VSV) : (single(2) ? Form::VVS : Form::VVV);
   }
@@ -344,7 +368,8 @@ class Compiler {
         i.aux = add_reduction(n);
         return;
       }
-      case Kind::Constant: break;
+      case Kind::Constant:
+        break;
     }
     throw InternalError("cpu: no instruction for a value");
   }
@@ -362,7 +387,8 @@ class Compiler {
       if (layout_.dims[d].moving) r.position.moving.push_back({static_cast<int>(d), weight});
       weight *= layout_.dims[d].extent;
     }
-    if (n.reduce == ReduceKind::ArgMax || n.reduce == ReduceKind::ArgMin) r.extreme = new_register(n.mask);
+    if (n.reduce == ReduceKind::ArgMax || n.reduce == ReduceKind::ArgMin)
+      r.extreme = new_register(n.mask);
     tape_.reductions.push_back(r);
     return static_cast<int>(tape_.reductions.size()) - 1;
   }
@@ -505,8 +531,10 @@ class Compiler {
   // ---- in-place work
 
   bool overlap(int a, int b) const {
-    const Binding &x = kernel_.bindings[static_cast<std::size_t>(a)], &y = kernel_.bindings[static_cast<std::size_t>(b)];
-    return a == b || (x.buffer == y.buffer && x.offset < y.offset + y.elements && y.offset < x.offset + x.elements);
+    const Binding &x = kernel_.bindings[static_cast<std::size_t>(a)],
+                  &y = kernel_.bindings[static_cast<std::size_t>(b)];
+    return a == b || (x.buffer == y.buffer && x.offset < y.offset + y.elements &&
+                      y.offset < x.offset + x.elements);
   }
 
   /// Whether anything the kernel loads may lie in what this binding stores.
@@ -519,7 +547,8 @@ class Compiler {
   bool same_address(const Address& a, const Address& b) const {
     const Binding& x = kernel_.bindings[static_cast<std::size_t>(a.binding)];
     const Binding& y = kernel_.bindings[static_cast<std::size_t>(b.binding)];
-    return x.buffer == y.buffer && x.offset + a.at.base == y.offset + b.at.base && a.at.moving == b.at.moving;
+    return x.buffer == y.buffer && x.offset + a.at.base == y.offset + b.at.base &&
+           a.at.moving == b.at.moving;
   }
 
   const Address* address(const Section& s, int slot) const {
@@ -531,19 +560,23 @@ class Compiler {
 
   /// Whether an instruction reads memory that `target` may overlap; reading exactly the lanes that
   /// it then writes is allowed to the instruction that computes them.
-  bool reads(const Section& in, const Instruction& i, const Address& target, bool same_lanes_allowed) const {
-    if (i.aux >= 0 && (i.code == Code::Gather || i.code == Code::GatherRows || i.code == Code::GatherLanes) &&
+  bool reads(const Section& in, const Instruction& i, const Address& target,
+             bool same_lanes_allowed) const {
+    if (i.aux >= 0 &&
+        (i.code == Code::Gather || i.code == Code::GatherRows || i.code == Code::GatherLanes) &&
         overlap(tape_.maps[static_cast<std::size_t>(i.aux)].binding, target.binding)) {
       return true;
     }
     for (int slot : {i.a, i.b, i.c}) {
-      if (slot < 0 || tape_.slots[static_cast<std::size_t>(slot)].kind != Slot::Kind::Memory) continue;
+      if (slot < 0 || tape_.slots[static_cast<std::size_t>(slot)].kind != Slot::Kind::Memory)
+        continue;
       const Address* found = nullptr;
       for (const Section& s : sections_) {
         if (!found) found = address(s, slot);
       }
       if (!found || !overlap(found->binding, target.binding)) continue;
-      const bool same_lanes = same_lanes_allowed && &in == &section_of(slot) && same_address(*found, target) &&
+      const bool same_lanes = same_lanes_allowed && &in == &section_of(slot) &&
+                              same_address(*found, target) &&
                               tape_.slots[static_cast<std::size_t>(slot)].mask == i.mask;
       if (!same_lanes) return true;
     }
@@ -665,7 +698,8 @@ class Compiler {
     std::map<Mask, std::vector<Register>> registers;
     std::vector<int> order;
     for (std::size_t slot = 0; slot < lives.size(); ++slot) {
-      if (lives[slot].begin >= 0 && tape_.slots[slot].kind == Slot::Kind::Register) order.push_back(static_cast<int>(slot));
+      if (lives[slot].begin >= 0 && tape_.slots[slot].kind == Slot::Kind::Register)
+        order.push_back(static_cast<int>(slot));
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return lives[static_cast<std::size_t>(a)].begin < lives[static_cast<std::size_t>(b)].begin;
@@ -705,7 +739,8 @@ class Compiler {
         const Mask mask = i.code == Code::Reduce ? i.mask_a : i.mask;
         one += (cost(i) + 1) * static_cast<double>(lanes(mask));
       }
-      tape_.work += one * blocks * (s.kind == Section::Kind::Inner ? static_cast<double>(tape_.inner_steps) : 1);
+      tape_.work += one * blocks *
+                    (s.kind == Section::Kind::Inner ? static_cast<double>(tape_.inner_steps) : 1);
     }
   }
 
@@ -715,9 +750,9 @@ class Compiler {
   ValueGraph values_;
   Tape tape_;
   std::vector<Section> sections_;
-  int block_ = 0, inner_ = 0;       // sections that values of these levels go to
-  std::vector<int> slot_of_;        // by value
-  std::vector<int> inner_values_;   // values of this pass's steps
+  int block_ = 0, inner_ = 0;              // sections that values of these levels go to
+  std::vector<int> slot_of_;               // by value
+  std::vector<int> inner_values_;          // values of this pass's steps
   std::vector<std::int64_t> row_strides_;  // by value: see find_rows_read_in_place
   std::vector<bool> reachable_;
   int most_full_registers_ = 0;
@@ -727,15 +762,17 @@ class Compiler {
 
 Tape compile_tape(const Kernel& kernel, const TapeOptions& options) {
   if (static_cast<int>(kernel.vars.size()) > kMaxDims) {
-    throw DeviceError("cpu: kernel " + kernel.name + " runs over " + std::to_string(kernel.vars.size()) +
-                      " dimensions; " + std::to_string(kMaxDims) + " are the most.");
+    throw DeviceError("cpu: kernel " + kernel.name + " runs over " +
+                      std::to_string(kernel.vars.size()) + " dimensions; " +
+                      std::to_string(kMaxDims) + " are the most.");
   }
   LayoutOptions layout_options;
   layout_options.threads = options.threads;
   layout_options.uses = options.uses;
   if (options.add_rows) {
     layout_options.sequence.assign(kernel.vars.size(), false);
-    for (int v : options.add_rows->sequence) layout_options.sequence[static_cast<std::size_t>(v)] = true;
+    for (int v : options.add_rows->sequence)
+      layout_options.sequence[static_cast<std::size_t>(v)] = true;
   }
   // The size of a tile depends on how many registers it needs, which is known afterwards.
   layout_options.lanes = options.lanes > 0 ? options.lanes : kMaxLanes;
@@ -754,9 +791,12 @@ Tape compile_tape(const Kernel& kernel, const TapeOptions& options) {
       Tape other = again.run();
       return again.full_registers() == 0 ? std::move(other) : std::move(tape);
     }
-    const std::int64_t lanes = std::clamp(kRegisterBytes / 4 / std::max<std::int64_t>(registers, 1) / 64 * 64, kMinLanes, kMaxLanes);
-    const std::int64_t row_lanes = std::max(kRowBytes / 4 / std::max<std::int64_t>(registers, 1), lanes);
-    const bool fits = layout.n0 * layout.n1 <= (layout.single_step && !layout.columns ? row_lanes : lanes);
+    const std::int64_t lanes = std::clamp(
+        kRegisterBytes / 4 / std::max<std::int64_t>(registers, 1) / 64 * 64, kMinLanes, kMaxLanes);
+    const std::int64_t row_lanes =
+        std::max(kRowBytes / 4 / std::max<std::int64_t>(registers, 1), lanes);
+    const bool fits =
+        layout.n0 * layout.n1 <= (layout.single_step && !layout.columns ? row_lanes : lanes);
     if (fits || attempt == 3) return tape;
     layout_options.lanes = std::min(lanes, layout_options.lanes);
     layout_options.row_lanes = std::min(row_lanes, layout_options.row_lanes);
@@ -772,8 +812,8 @@ struct Radix {
   std::int64_t count, unit;  // positions are multiples of `unit`
 };
 
-void cover(const Tape& tape, const std::vector<Radix>& digits, std::size_t k, std::int64_t first, std::int64_t last,
-           Box box, std::vector<Box>& result) {
+void cover(const Tape& tape, const std::vector<Radix>& digits, std::size_t k, std::int64_t first,
+           std::int64_t last, Box box, std::vector<Box>& result) {
   if (first >= last) return;
   if (k == digits.size()) {
     result.push_back(box);
@@ -790,14 +830,16 @@ void cover(const Tape& tape, const std::vector<Radix>& digits, std::size_t k, st
   };
   const std::int64_t head = (first + below - 1) / below, tail = last / below;
   if (head > tail) {  // all inside one value of this digit
-    cover(tape, digits, k + 1, first - tail * below, last - tail * below, set(tail, tail + 1), result);
+    cover(tape, digits, k + 1, first - tail * below, last - tail * below, set(tail, tail + 1),
+          result);
     return;
   }
   if (first < head * below) {
     cover(tape, digits, k + 1, first - (head - 1) * below, below, set(head - 1, head), result);
   }
   if (head < tail) cover(tape, digits, k + 1, 0, below, set(head, tail), result);
-  if (tail * below < last) cover(tape, digits, k + 1, 0, last - tail * below, set(tail, tail + 1), result);
+  if (tail * below < last)
+    cover(tape, digits, k + 1, 0, last - tail * below, set(tail, tail + 1), result);
 }
 
 }  // namespace
@@ -819,8 +861,8 @@ std::vector<Box> boxes_of_blocks(const Tape& tape, std::int64_t first, std::int6
   return result;
 }
 
-std::vector<Box> boxes_of_range(const Tape& tape, const Box& whole, const std::vector<int>& dims, std::int64_t first,
-                                std::int64_t last) {
+std::vector<Box> boxes_of_range(const Tape& tape, const Box& whole, const std::vector<int>& dims,
+                                std::int64_t first, std::int64_t last) {
   std::vector<Radix> digits;
   for (int d : dims) digits.push_back({d, tape.dims[static_cast<std::size_t>(d)].extent, 1});
   std::vector<Box> result;

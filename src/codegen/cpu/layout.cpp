@@ -51,7 +51,9 @@ class Chooser {
   bool in_sequence(int d) const {
     return !options_.sequence.empty() && options_.sequence[static_cast<std::size_t>(d)];
   }
-  VarUse use(int d) const { return options_.uses.empty() ? VarUse::All : options_.uses[static_cast<std::size_t>(d)]; }
+  VarUse use(int d) const {
+    return options_.uses.empty() ? VarUse::All : options_.uses[static_cast<std::size_t>(d)];
+  }
 
   // ---- the fastest dimension
 
@@ -109,8 +111,8 @@ class Chooser {
 
   // ---- tiles
 
-  /// Puts dimensions into a group, from the fastest on, until it has `budget` lanes: whole ones, then
-  /// a part of the next. The rest of `dims` stays.
+  /// Puts dimensions into a group, from the fastest on, until it has `budget` lanes: whole ones,
+  /// then a part of the next. The rest of `dims` stays.
   std::int64_t fill(int group, std::vector<int>& dims, std::int64_t budget) {
     std::int64_t lanes = 1;
     std::vector<int> taken;
@@ -146,7 +148,8 @@ class Chooser {
   }
 
   void elementwise(std::vector<int> outer) {
-    outer.erase(std::remove_if(outer.begin(), outer.end(), [&](int d) { return use(d) == VarUse::Singles; }),
+    outer.erase(std::remove_if(outer.begin(), outer.end(),
+                               [&](int d) { return use(d) == VarUse::Singles; }),
                 outer.end());
     if (outer.empty()) return;
     const int fast = outer.back();
@@ -164,7 +167,8 @@ class Chooser {
     }
   }
 
-  /// A dimension along which something is contiguous that is strided along `fast`; -1 if there is none.
+  /// A dimension along which something is contiguous that is strided along `fast`; -1 if there is
+  /// none.
   int transposed(int fast) {
     const auto strided = [&](const Index& index, int& found) {
       const std::int64_t stride = index.stride(fast);
@@ -183,7 +187,8 @@ class Chooser {
 
   void rows(std::vector<int> outer, std::vector<int> inner) {
     const std::int64_t length = points(layout_, inner);
-    const std::int64_t whole_row = options_.no_registers ? std::int64_t{1} << 16 : options_.row_lanes;
+    const std::int64_t whole_row =
+        options_.no_registers ? std::int64_t{1} << 16 : options_.row_lanes;
     layout_.single_step = length <= whole_row;
     const std::int64_t part = options_.no_registers ? whole_row : options_.lanes;
     layout_.n0 = fill(0, inner, layout_.single_step ? std::max<std::int64_t>(length, 1) : part);
@@ -191,16 +196,18 @@ class Chooser {
       // All threads should find a block.
       const std::int64_t count = points(layout_, outer);
       const std::int64_t share = std::max<std::int64_t>(count / options_.threads, 1);
-      layout_.n1 = fill(1, outer,
-                        std::min(share, std::max<std::int64_t>(
-                                            options_.lanes / std::max<std::int64_t>(layout_.n0, 1), 1)));
+      layout_.n1 =
+          fill(1, outer,
+               std::min(share, std::max<std::int64_t>(
+                                   options_.lanes / std::max<std::int64_t>(layout_.n0, 1), 1)));
     }
   }
 
   void columns(std::vector<int> outer, std::vector<int> inner) {
     layout_.columns = true;
     const std::int64_t count = points(layout_, outer), length = points(layout_, inner);
-    const std::int64_t share = std::max<std::int64_t>(ceil_div(ceil_div(count, options_.threads), 16) * 16, 64);
+    const std::int64_t share =
+        std::max<std::int64_t>(ceil_div(ceil_div(count, options_.threads), 16) * 16, 64);
     layout_.n0 = fill(0, outer, std::min(options_.lanes, share));
     std::int64_t budget = 1;
     if (options_.no_registers) {
@@ -220,12 +227,13 @@ class Chooser {
     outer.insert(outer.end(), ordered.begin(), ordered.end());
     if (fast >= 0) {
       std::vector<int> fastest{fast};
-      const std::int64_t share =
-          std::max<std::int64_t>(ceil_div(ceil_div(dim(fast).extent, options_.threads), 16) * 16, 32);
+      const std::int64_t share = std::max<std::int64_t>(
+          ceil_div(ceil_div(dim(fast).extent, options_.threads), 16) * 16, 32);
       layout_.n0 = fill(0, fastest, std::min(options_.lanes, share));
     }
     const int group = fast >= 0 ? 1 : 0;
-    const std::int64_t lanes = fill(group, ordered, std::max<std::int64_t>(options_.lanes / layout_.n0, 1));
+    const std::int64_t lanes =
+        fill(group, ordered, std::max<std::int64_t>(options_.lanes / layout_.n0, 1));
     (group == 1 ? layout_.n1 : layout_.n0) = lanes;
   }
 

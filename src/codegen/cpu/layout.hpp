@@ -9,12 +9,12 @@
 namespace tensorgrad::cpu {
 
 struct LayoutOptions {
-  std::int64_t lanes = 1024;       ///< of a tile, at most
-  std::int64_t row_lanes = 4096;   ///< of a tile that holds a whole row
+  std::int64_t lanes = 1024;      ///< of a tile, at most
+  std::int64_t row_lanes = 4096;  ///< of a tile that holds a whole row
   int threads = 1;
-  std::vector<VarUse> uses;        ///< by variable
-  std::vector<bool> sequence;      ///< by variable: points to be taken in order, in one task (AddRows)
-  bool no_registers = false;       ///< nothing of a tile's size is kept: reductions of plain loads
+  std::vector<VarUse> uses;    ///< by variable
+  std::vector<bool> sequence;  ///< by variable: points to be taken in order, in one task (AddRows)
+  bool no_registers = false;   ///< nothing of a tile's size is kept: reductions of plain loads
 };
 
 struct Layout {
@@ -24,7 +24,7 @@ struct Layout {
   bool columns = false;
   bool has_inner = false;
   bool single_step = true;
-  std::int64_t n0 = 1, n1 = 1;                ///< lanes of the groups of a full tile
+  std::int64_t n0 = 1, n1 = 1;  ///< lanes of the groups of a full tile
 
   Mask all() const { return static_cast<Mask>((n0 > 1 ? kG0 : 0) | (n1 > 1 ? kG1 : 0)); }
 };

@@ -23,12 +23,16 @@ std::uint32_t constant_bits(double value, DType dtype) {
 double identity(ReduceKind kind, DType dtype) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (kind) {
-    case ReduceKind::Prod: return 1;
-    case ReduceKind::Max: return dtype == DType::F32 ? -kInfinity : std::numeric_limits<std::int32_t>::min();
-    case ReduceKind::Min: return dtype == DType::F32 ? kInfinity : std::numeric_limits<std::int32_t>::max();
+    case ReduceKind::Prod:
+      return 1;
+    case ReduceKind::Max:
+      return dtype == DType::F32 ? -kInfinity : std::numeric_limits<std::int32_t>::min();
+    case ReduceKind::Min:
+      return dtype == DType::F32 ? kInfinity : std::numeric_limits<std::int32_t>::max();
     case ReduceKind::Sum:
     case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin: break;
+    case ReduceKind::ArgMin:
+      break;
   }
   return 0;
 }
@@ -167,14 +171,16 @@ class Builder {
   // ---- index maps
 
   static bool fits_i32(std::int64_t low, std::int64_t high) {
-    return low >= std::numeric_limits<std::int32_t>::min() && high <= std::numeric_limits<std::int32_t>::max();
+    return low >= std::numeric_limits<std::int32_t>::min() &&
+           high <= std::numeric_limits<std::int32_t>::max();
   }
 
   AffinePart affine_part(const Index& index) const {
     AffinePart part;
     part.base = index.constant();
     for (const Index::Term& t : index.terms()) {
-      if (t.atom->kind == IndexAtom::Kind::Var) part.strides[static_cast<std::size_t>(t.atom->id)] = t.coefficient;
+      if (t.atom->kind == IndexAtom::Kind::Var)
+        part.strides[static_cast<std::size_t>(t.atom->id)] = t.coefficient;
     }
     return part;
   }
@@ -182,7 +188,8 @@ class Builder {
   int iota(const AffinePart& part, bool relative) {
     std::string key = relative ? "~" : "";
     key += std::to_string(part.base);
-    for (std::size_t d = 0; d < layout_.dims.size(); ++d) key += "," + std::to_string(part.strides[d]);
+    for (std::size_t d = 0; d < layout_.dims.size(); ++d)
+      key += "," + std::to_string(part.strides[d]);
     const auto found = iotas_.find(key);
     if (found != iotas_.end()) return found->second;
     int id;
@@ -203,7 +210,8 @@ class Builder {
 
   int atom_value(const IndexAtom& atom) {
     switch (atom.kind) {
-      case IndexAtom::Kind::Data: return value(atom.id);
+      case IndexAtom::Kind::Data:
+        return value(atom.id);
       case IndexAtom::Kind::Div:
       case IndexAtom::Kind::Mod: {
         const auto found = indices_.find(atom.key);
@@ -216,7 +224,8 @@ class Builder {
         inherit(n);
         return indices_[atom.key] = add(n);
       }
-      case IndexAtom::Kind::Var: break;
+      case IndexAtom::Kind::Var:
+        break;
     }
     throw InternalError("cpu: a variable is no atom to compute");
   }
@@ -238,7 +247,8 @@ class Builder {
 
   int index_value(const Index& index) {
     if (!index.uses_data() && !fits_i32(index.low(), index.high())) {
-      throw DeviceError("cpu: kernel " + kernel_.name + " counts beyond 2^31: " + index.to_string() + ".");
+      throw DeviceError("cpu: kernel " + kernel_.name +
+                        " counts beyond 2^31: " + index.to_string() + ".");
     }
     const std::string key = index.to_string();
     const auto found = indices_.find(key);
@@ -255,8 +265,8 @@ class Builder {
   // ---- guards
 
   struct Guards {
-    bool never = false;        ///< one of them cannot hold
-    bool all_clips = true;     ///< all are clips: affine, and not data
+    bool never = false;     ///< one of them cannot hold
+    bool all_clips = true;  ///< all are clips: affine, and not data
     std::vector<GuardPart> clips;
     std::vector<const Guard*> others;       ///< in order
     std::vector<std::size_t> clips_before;  ///< by `others`
@@ -283,7 +293,9 @@ class Builder {
     return result;
   }
 
-  int both(int a, int b) { return a < 0 ? b : b < 0 ? a : operation(OpKind::LogicalAnd, DType::Bool, {a, b}); }
+  int both(int a, int b) {
+    return a < 0 ? b : b < 0 ? a : operation(OpKind::LogicalAnd, DType::Bool, {a, b});
+  }
 
   int clip_test(std::vector<GuardPart> clips) {
     if (clips.empty()) return -1;
@@ -377,7 +389,9 @@ class Builder {
     }
     const int regular = iota(inside, true);
     const bool zero = node(regular).kind == Kind::Constant;
-    offset = offset < 0 ? regular : zero ? offset : operation(OpKind::Add, DType::I32, {offset, regular});
+    offset = offset < 0 ? regular
+             : zero     ? offset
+                        : operation(OpKind::Add, DType::I32, {offset, regular});
     n.kind = by_rows ? Kind::LoadRows : Kind::LoadLanes;
     n.args[0] = offset;
     n.args[1] = ok;
@@ -399,22 +413,27 @@ class Builder {
 
   int compute(const Expr& e) {
     switch (e.kind) {
-      case Expr::Kind::Const: return constant(constant_bits(e.value, e.dtype), e.dtype);
+      case Expr::Kind::Const:
+        return constant(constant_bits(e.value, e.dtype), e.dtype);
       case Expr::Kind::Position: {
         const int position = index_value(e.index);
         return e.dtype == DType::I32 ? position : operation(OpKind::Cast, e.dtype, {position});
       }
-      case Expr::Kind::Load: return load(e);
+      case Expr::Kind::Load:
+        return load(e);
       case Expr::Kind::Test: {
         const Guards guards = sort(e.guards);
         if (guards.never) return constant(0, DType::Bool);
-        const bool reports = std::none_of(e.guards.begin(), e.guards.end(),
-                                          [&](const Guard& g) { return g.indirect && a_load_reports(g); });
+        const bool reports = std::none_of(e.guards.begin(), e.guards.end(), [&](const Guard& g) {
+          return g.indirect && a_load_reports(g);
+        });
         const int ok = test(guards, reports);
         return ok < 0 ? constant(1, DType::Bool) : ok;
       }
-      case Expr::Kind::Op: return elementwise(e);
-      case Expr::Kind::Reduce: return reduce(e);
+      case Expr::Kind::Op:
+        return elementwise(e);
+      case Expr::Kind::Reduce:
+        return reduce(e);
     }
     throw InternalError("cpu: unknown kind of expression");
   }
@@ -423,11 +442,13 @@ class Builder {
     if (e.op == OpKind::Cast) {
       const DType from = expr(e.args[0]).dtype;
       // A bool is a 0 or 1 already.
-      if (from == e.dtype || (from == DType::Bool && e.dtype == DType::I32)) return value(e.args[0]);
+      if (from == e.dtype || (from == DType::Bool && e.dtype == DType::I32))
+        return value(e.args[0]);
     }
     if (e.op == OpKind::Add && e.dtype == DType::F32) {
       for (int side = 0; side < 2; ++side) {
-        const int fused = fuse(e.args[static_cast<std::size_t>(side)], e.args[static_cast<std::size_t>(1 - side)]);
+        const int fused = fuse(e.args[static_cast<std::size_t>(side)],
+                               e.args[static_cast<std::size_t>(1 - side)]);
         if (fused >= 0) return fused;
       }
     }
@@ -439,7 +460,9 @@ class Builder {
   /// product + addend in one instruction, where the product has all the lanes of the sum.
   int fuse(ExprId product, ExprId addend) {
     const Expr& p = expr(product);
-    if (p.kind != Expr::Kind::Op || p.op != OpKind::Mul || uses_[static_cast<std::size_t>(product)] != 1) return -1;
+    if (p.kind != Expr::Kind::Op || p.op != OpKind::Mul ||
+        uses_[static_cast<std::size_t>(product)] != 1)
+      return -1;
     int a = value(p.args[0]), b = value(p.args[1]);
     const int c = value(addend);
     const Mask mask = node(a).mask | node(b).mask | node(c).mask;
@@ -455,7 +478,8 @@ class Builder {
 
   int reduce(const Expr& e) {
     const DType from = expr(e.args[0]).dtype;
-    if (kernel_.inner_size() == 0) return constant(constant_bits(identity(e.reduce, from), e.dtype), e.dtype);
+    if (kernel_.inner_size() == 0)
+      return constant(constant_bits(identity(e.reduce, from), e.dtype), e.dtype);
     const Mask inner = inner_bit_ & layout_.all();
     ValueNode n;
     n.kind = Kind::Reduce;
@@ -486,10 +510,13 @@ class Builder {
     if (offset >= 0) {
       AffinePart inside;
       for (const std::vector<int>& group : layout_.groups) {
-        for (int d : group) inside.strides[static_cast<std::size_t>(d)] = sink.map.strides[static_cast<std::size_t>(d)];
+        for (int d : group)
+          inside.strides[static_cast<std::size_t>(d)] =
+              sink.map.strides[static_cast<std::size_t>(d)];
       }
       const int regular = iota(inside, true);
-      if (node(regular).kind != Kind::Constant) offset = operation(OpKind::Add, DType::I32, {offset, regular});
+      if (node(regular).kind != Kind::Constant)
+        offset = operation(OpKind::Add, DType::I32, {offset, regular});
       sink.mask |= node(offset).mask;
       sink.index = spread(offset, sink.mask);
     }

@@ -1,5 +1,5 @@
-// The values of a tape before they have places: a kernel's expressions, its index maps spelled out as
-// i32 arithmetic where they are not affine, and what the layout adds (spreading along a group).
+// The values of a tape before they have places: a kernel's expressions, its index maps spelled out
+// as i32 arithmetic where they are not affine, and what the layout adds (spreading along a group).
 #pragma once
 
 #include <array>
@@ -24,22 +24,34 @@ struct GuardPart {
 
 struct ValueNode {
   enum class Kind : std::uint8_t {
-    Constant, Load, LoadRows, LoadLanes, Iota, Op, Fused, FloorDiv, FloorMod, ClipTest, InRange, Spread, Reduce
+    Constant,
+    Load,
+    LoadRows,
+    LoadLanes,
+    Iota,
+    Op,
+    Fused,
+    FloorDiv,
+    FloorMod,
+    ClipTest,
+    InRange,
+    Spread,
+    Reduce
   };
   Kind kind = Kind::Constant;
   DType dtype = DType::F32, from = DType::F32;
   OpKind op = OpKind::Constant;
   std::array<int, 3> args{-1, -1, -1};
   Mask mask = 0;
-  std::uint32_t deps = 0;   ///< dimensions whose position in the space it depends on
-  int rank = 0;             ///< reductions on the way to it
-  std::uint32_t bits = 0;   ///< Constant
-  std::int64_t value = 0;   ///< FloorDiv, FloorMod
-  int binding = -1;         ///< Load*
-  AffinePart map;           ///< Load*, Iota
-  bool relative = false;    ///< Iota: counts from the tile's first point
+  std::uint32_t deps = 0;        ///< dimensions whose position in the space it depends on
+  int rank = 0;                  ///< reductions on the way to it
+  std::uint32_t bits = 0;        ///< Constant
+  std::int64_t value = 0;        ///< FloorDiv, FloorMod
+  int binding = -1;              ///< Load*
+  AffinePart map;                ///< Load*, Iota
+  bool relative = false;         ///< Iota: counts from the tile's first point
   std::vector<GuardPart> clips;  ///< Load, ClipTest
-  RangeTest range;          ///< InRange
+  RangeTest range;               ///< InRange
   ReduceKind reduce = ReduceKind::Sum;
 };
 
@@ -48,9 +60,9 @@ struct Sink {
   int value = -1;
   int binding = -1;
   AffinePart map;
-  int index = -1;           ///< the rest of the map, if it is not affine
+  int index = -1;  ///< the rest of the map, if it is not affine
   bool inner = false;
-  bool add_rows = false;    ///< adds at map + index·stride (TapeOptions::AddRows)
+  bool add_rows = false;  ///< adds at map + index·stride (TapeOptions::AddRows)
   Mask mask = 0;
 };
 

@@ -28,12 +28,14 @@ bool has_arg_reduction(const Kernel& kernel) {
 
 class Normaliser {
  public:
-  Normaliser(const Kernel& kernel, const NormaliseOptions& options) : kernel_(kernel), options_(options) {
+  Normaliser(const Kernel& kernel, const NormaliseOptions& options)
+      : kernel_(kernel), options_(options) {
     kernel_.matmul.reset();
     kernel_.scatter.reset();
     keep_inner_order_ = has_arg_reduction(kernel);
     for (std::size_t v = 0; v < kernel.vars.size(); ++v) {
-      vars_.push_back({kernel.vars[v].extent, static_cast<int>(v), kernel.is_inner(static_cast<int>(v))});
+      vars_.push_back(
+          {kernel.vars[v].extent, static_cast<int>(v), kernel.is_inner(static_cast<int>(v))});
     }
     // Maps do not mention variables of extent 1.
     for (std::size_t v = vars_.size(); v-- > 0;) {
@@ -83,7 +85,8 @@ class Normaliser {
 
   // ---- splitting
 
-  /// floor((a·v + …)/d): with v = s·hi + lo and s = d/gcd(a, d) the multiple of hi leaves the quotient.
+  /// floor((a·v + …)/d): with v = s·hi + lo and s = d/gcd(a, d) the multiple of hi leaves the
+  /// quotient.
   std::optional<Split> find_split(const Index& index) const {
     for (const Index::Term& t : index.terms()) {
       const IndexAtom& atom = *t.atom;
@@ -123,12 +126,14 @@ class Normaliser {
   // ---- joining
 
   static bool inside_quotient(const Index& index, int id) {
-    return std::any_of(index.terms().begin(), index.terms().end(),
-                       [&](const Index::Term& t) { return t.atom->arg && t.atom->arg->uses_var(id); });
+    return std::any_of(index.terms().begin(), index.terms().end(), [&](const Index::Term& t) {
+      return t.atom->arg && t.atom->arg->uses_var(id);
+    });
   }
 
   bool may_join(int slow, int fast) const {
-    const Var &s = vars_[static_cast<std::size_t>(slow)], &f = vars_[static_cast<std::size_t>(fast)];
+    const Var &s = vars_[static_cast<std::size_t>(slow)],
+              &f = vars_[static_cast<std::size_t>(fast)];
     if (s.inner != f.inner) return false;
     if (options_.keep_vars && (s.origin != f.origin || fast != slow + 1)) return false;
     // The position of an extreme counts inner points in their order.
@@ -136,8 +141,8 @@ class Normaliser {
     bool agree = true;
     for_each_index(kernel_, [&](const Index& index) {
       if (!agree) return;
-      agree = index.stride(slow) == index.stride(fast) * f.extent && !inside_quotient(index, slow) &&
-              !inside_quotient(index, fast);
+      agree = index.stride(slow) == index.stride(fast) * f.extent &&
+              !inside_quotient(index, slow) && !inside_quotient(index, fast);
     });
     return agree;
   }
@@ -147,8 +152,8 @@ class Normaliser {
     for (int fast = n - 1; fast >= 0; --fast) {
       for (int slow = n - 1; slow >= 0; --slow) {
         if (slow == fast || !may_join(slow, fast)) continue;
-        const std::int64_t extent =
-            vars_[static_cast<std::size_t>(slow)].extent * vars_[static_cast<std::size_t>(fast)].extent;
+        const std::int64_t extent = vars_[static_cast<std::size_t>(slow)].extent *
+                                    vars_[static_cast<std::size_t>(fast)].extent;
         vars_[static_cast<std::size_t>(fast)].extent = extent;
         substitute([&](int id) -> Index { return id == slow ? Index(0) : var(id); });
         remove(slow);

@@ -1,6 +1,6 @@
-// The first step from kernel IR to CPU code: the same kernel over variables that suit its index maps.
-// A variable that maps divide (i / 12, i % 12) is cut in two, so that the quotients vanish; variables
-// that all maps treat as one are joined. What is left is nearly always affine.
+// The first step from kernel IR to CPU code: the same kernel over variables that suit its index
+// maps. A variable that maps divide (i / 12, i % 12) is cut in two, so that the quotients vanish;
+// variables that all maps treat as one are joined. What is left is nearly always affine.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,9 @@ namespace tensorgrad::cpu {
 inline constexpr int kMaxDims = 16;
 
 struct Normalised {
-  Kernel kernel;                          ///< the same meaning, without hints
-  std::vector<std::vector<int>> parts;    ///< with keep_vars: the new variables of each old one, slowest first
+  Kernel kernel;  ///< the same meaning, without hints
+  std::vector<std::vector<int>>
+      parts;  ///< with keep_vars: the new variables of each old one, slowest first
 };
 
 struct NormaliseOptions {

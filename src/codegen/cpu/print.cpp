@@ -9,21 +9,36 @@ const char* name(Code code) {
   switch (code) {
     case Code::Unary:
     case Code::Binary:
-    case Code::Ternary: return "op";
-    case Code::FloorDiv: return "floor_div";
-    case Code::FloorMod: return "floor_mod";
-    case Code::Iota: return "iota";
-    case Code::ClipTest: return "clip_test";
-    case Code::InRange: return "in_range";
-    case Code::Spread: return "spread";
-    case Code::Gather: return "gather";
-    case Code::GatherRows: return "gather_rows";
-    case Code::GatherLanes: return "gather_lanes";
-    case Code::Reduce: return "reduce";
-    case Code::Copy: return "copy";
-    case Code::Scatter: return "scatter";
-    case Code::ScatterLanes: return "scatter_lanes";
-    case Code::AddRows: return "add_rows";
+    case Code::Ternary:
+      return "op";
+    case Code::FloorDiv:
+      return "floor_div";
+    case Code::FloorMod:
+      return "floor_mod";
+    case Code::Iota:
+      return "iota";
+    case Code::ClipTest:
+      return "clip_test";
+    case Code::InRange:
+      return "in_range";
+    case Code::Spread:
+      return "spread";
+    case Code::Gather:
+      return "gather";
+    case Code::GatherRows:
+      return "gather_rows";
+    case Code::GatherLanes:
+      return "gather_lanes";
+    case Code::Reduce:
+      return "reduce";
+    case Code::Copy:
+      return "copy";
+    case Code::Scatter:
+      return "scatter";
+    case Code::ScatterLanes:
+      return "scatter_lanes";
+    case Code::AddRows:
+      return "add_rows";
   }
   return "?";
 }
@@ -34,7 +49,9 @@ const char* lanes_text(Mask mask) {
 }
 
 std::string text(const Slot& slot, int id) {
-  const char* kind = slot.kind == Slot::Kind::Register ? "r" : slot.kind == Slot::Kind::Constant ? "c" : "m";
+  const char* kind = slot.kind == Slot::Kind::Register   ? "r"
+                     : slot.kind == Slot::Kind::Constant ? "c"
+                                                         : "m";
   return kind + std::to_string(id);
 }
 
@@ -46,16 +63,22 @@ std::string Tape::to_string() const {
   result += single_step ? "\n" : " in " + std::to_string(inner_steps) + " steps\n";
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const TapeDim& dim = dims[d];
-    result += "  d" + std::to_string(d) + (dim.inner ? " inner" : " outer") + ": " + std::to_string(dim.extent);
-    if (dim.group >= 0) result += ", " + std::to_string(dim.tile) + " in G" + std::to_string(dim.group);
+    result += "  d" + std::to_string(d) + (dim.inner ? " inner" : " outer") + ": " +
+              std::to_string(dim.extent);
+    if (dim.group >= 0)
+      result += ", " + std::to_string(dim.tile) + " in G" + std::to_string(dim.group);
     result += dim.moving ? ", moves\n" : "\n";
   }
   const auto slot = [&](int id) { return text(slots[static_cast<std::size_t>(id)], id); };
   for (const Section& s : sections) {
-    result += s.kind == Section::Kind::Prologue ? "prologue\n" : s.kind == Section::Kind::Block ? "block\n" : "step\n";
+    result += s.kind == Section::Kind::Prologue ? "prologue\n"
+              : s.kind == Section::Kind::Block  ? "block\n"
+                                                : "step\n";
     for (const Address& a : s.addresses) {
-      result += "  " + slot(a.slot) + " at b" + std::to_string(a.binding) + " + " + std::to_string(a.at.base);
-      for (const auto& [d, stride] : a.at.moving) result += " + " + std::to_string(stride) + "*d" + std::to_string(d);
+      result += "  " + slot(a.slot) + " at b" + std::to_string(a.binding) + " + " +
+                std::to_string(a.at.base);
+      for (const auto& [d, stride] : a.at.moving)
+        result += " + " + std::to_string(stride) + "*d" + std::to_string(d);
       result += "\n";
     }
     for (const Instruction& i : s.instructions) {

@@ -9,11 +9,11 @@
 //   columns    G1 = inner points, G0 = outer points: a reduction adds up n1 vectors (column sums)
 //   elementwise: both groups are outer dimensions
 //
-// A value varies along none, one or both of the groups (its *mask*) and has 1, n0, n1 or n1·n0 lanes.
-// It is computed at the outermost *level* where it is known: once a task (prologue), once a block of
-// outer points, or at each inner step. If the inner space fits in the tile ("single step"), there are
-// no inner steps: a row's values are computed once and used by all its reductions. Otherwise each
-// reduction is a pass over the inner steps.
+// A value varies along none, one or both of the groups (its *mask*) and has 1, n0, n1 or n1·n0
+// lanes. It is computed at the outermost *level* where it is known: once a task (prologue), once a
+// block of outer points, or at each inner step. If the inner space fits in the tile ("single
+// step"), there are no inner steps: a row's values are computed once and used by all its
+// reductions. Otherwise each reduction is a pass over the inner steps.
 //
 // A tape names bindings, slots and ops; the runtime binds them to memory and functions.
 #pragma once
@@ -34,10 +34,10 @@ inline constexpr Mask kG0 = 1, kG1 = 2;
 
 struct TapeDim {
   std::int64_t extent = 1;
-  std::int64_t tile = 1;   ///< points of it in a full tile
-  int group = -1;          ///< 0 or 1; -1: a loop
+  std::int64_t tile = 1;  ///< points of it in a full tile
+  int group = -1;         ///< 0 or 1; -1: a loop
   bool inner = false;
-  bool moving = false;     ///< its first point in the tile changes from block to block
+  bool moving = false;  ///< its first point in the tile changes from block to block
 
   /// Whether every tile has `tile` points of it.
   bool fixed_size = true;
@@ -84,33 +84,33 @@ struct RangeTest {
 
 struct Reduction {
   ReduceKind kind = ReduceKind::Sum;
-  DType dtype = DType::F32;       ///< of the lanes it folds
+  DType dtype = DType::F32;  ///< of the lanes it folds
   bool columns = false;
-  Mask lanes = 0;                 ///< of its result
-  std::int64_t row_stride = -1;   ///< elements between the runs of n0 lanes; -1: they are packed
-  Affine position;                ///< Arg*: number of the tile's first inner point
-  bool step = false;              ///< adds to accumulators, step by step
+  Mask lanes = 0;                ///< of its result
+  std::int64_t row_stride = -1;  ///< elements between the runs of n0 lanes; -1: they are packed
+  Affine position;               ///< Arg*: number of the tile's first inner point
+  bool step = false;             ///< adds to accumulators, step by step
   int accumulator = -1, total = -1, extreme = -1;  ///< slots, where `step` (and `extreme` for Arg*)
 };
 
 enum class Code : std::uint8_t {
-  Unary,       ///< out = op(a)
-  Binary,      ///< out = op(a, b)
-  Ternary,     ///< out = op(a, b, c): where, or a·b + c
-  FloorDiv,    ///< out = floor(a / value)
-  FloorMod,    ///< out = a − value·floor(a / value)
-  Iota,        ///< out = map `aux`, as i32
-  ClipTest,    ///< out = all clips of map `aux` hold
-  InRange,     ///< out = range `aux` holds of a; errors count only where b (if any) holds
-  Spread,      ///< out = a, repeated along the groups it lacks
-  Gather,      ///< out = memory read by map `aux`
-  GatherRows,  ///< out = rows read by map `aux` (over G0), row r from a[r] on, 0 unless b[r]
-  GatherLanes, ///< out = memory at map `aux` + a, 0 unless b
-  Reduce,      ///< out = reduction `aux` of a
-  Copy,        ///< out = a
-  Scatter,     ///< memory of map `aux` = a
-  ScatterLanes,///< memory at map `aux` + b = a
-  AddRows,     ///< rows of memory at map `aux` + b[r] += rows of a: b is checked against range `range`
+  Unary,         ///< out = op(a)
+  Binary,        ///< out = op(a, b)
+  Ternary,       ///< out = op(a, b, c): where, or a·b + c
+  FloorDiv,      ///< out = floor(a / value)
+  FloorMod,      ///< out = a − value·floor(a / value)
+  Iota,          ///< out = map `aux`, as i32
+  ClipTest,      ///< out = all clips of map `aux` hold
+  InRange,       ///< out = range `aux` holds of a; errors count only where b (if any) holds
+  Spread,        ///< out = a, repeated along the groups it lacks
+  Gather,        ///< out = memory read by map `aux`
+  GatherRows,    ///< out = rows read by map `aux` (over G0), row r from a[r] on, 0 unless b[r]
+  GatherLanes,   ///< out = memory at map `aux` + a, 0 unless b
+  Reduce,        ///< out = reduction `aux` of a
+  Copy,          ///< out = a
+  Scatter,       ///< memory of map `aux` = a
+  ScatterLanes,  ///< memory at map `aux` + b = a
+  AddRows,  ///< rows of memory at map `aux` + b[r] += rows of a: b is checked against range `range`
 };
 
 /// Which operands of a Binary or Ternary instruction are single lanes.
@@ -122,18 +122,18 @@ struct Instruction {
   OpKind op = OpKind::Constant;  ///< Unary, Binary, Ternary
   bool fused = false;            ///< Ternary: a·b + c
   DType from = DType::F32, to = DType::F32;
-  Mask mask = 0;                 ///< lanes of the result (of the operand, if it stores)
-  Mask mask_a = 0;               ///< Spread: lanes of a. GatherRows, AddRows: whether a (b) varies along G1
+  Mask mask = 0;    ///< lanes of the result (of the operand, if it stores)
+  Mask mask_a = 0;  ///< Spread: lanes of a. GatherRows, AddRows: whether a (b) varies along G1
   int out = -1, a = -1, b = -1, c = -1;  ///< slots
   int aux = -1, range = -1;
-  std::int64_t value = 0;        ///< FloorDiv, FloorMod
+  std::int64_t value = 0;  ///< FloorDiv, FloorMod
 };
 
 /// Where an operand lies.
 struct Slot {
   enum class Kind : std::uint8_t { Register, Constant, Memory } kind = Kind::Register;
-  std::int64_t offset = 0;   ///< Register: bytes into the worker's memory
-  std::uint32_t bits = 0;    ///< Constant
+  std::int64_t offset = 0;  ///< Register: bytes into the worker's memory
+  std::uint32_t bits = 0;   ///< Constant
   Mask mask = 0;
 };
 
@@ -153,7 +153,7 @@ struct Section {
 struct Tape {
   std::string name;
   std::vector<TapeDim> dims;
-  std::array<std::vector<int>, 2> groups;  ///< dimensions of G0 and G1, slow to fast
+  std::array<std::vector<int>, 2> groups;     ///< dimensions of G0 and G1, slow to fast
   std::vector<int> outer_loops, inner_loops;  ///< moving dimensions, slow to fast
   bool columns = false;
   bool has_inner = false;
@@ -167,9 +167,9 @@ struct Tape {
   std::vector<Section> sections;  ///< the prologue first
   std::int64_t register_bytes = 0;
 
-  std::int64_t lanes = 1;      ///< of a full tile
+  std::int64_t lanes = 1;  ///< of a full tile
   std::int64_t outer_blocks = 1, inner_steps = 1;
-  double work = 0;             ///< of the whole kernel, in units of one simple operation on one element
+  double work = 0;  ///< of the whole kernel, in units of one simple operation on one element
 
   std::string to_string() const;
 };
@@ -182,14 +182,15 @@ enum class VarUse : std::uint8_t {
 };
 
 struct TapeOptions {
-  int threads = 1;                ///< blocks should be enough for so many
-  std::int64_t lanes = 0;         ///< of a tile, at most; 0: as many as fit in the cache (tests ask for few)
-  std::vector<VarUse> uses;       ///< by variable; empty: all points of all
+  int threads = 1;  ///< blocks should be enough for so many
+  std::int64_t lanes =
+      0;  ///< of a tile, at most; 0: as many as fit in the cache (tests ask for few)
+  std::vector<VarUse> uses;  ///< by variable; empty: all points of all
   /// ScatterHint: store `index` of the kernel adds rows chosen by an i32 expression.
   struct AddRows {
     ExprId indices = -1, source = -1;
     int binding = -1;
-    Index target;               ///< of a row's elements, without the chosen row
+    Index target;  ///< of a row's elements, without the chosen row
     std::int64_t row_stride = 0, rows = 0;
     std::vector<int> sequence;  ///< the variables whose points must be taken in order
     NodeId node = -1;

@@ -22,9 +22,11 @@ class AlignedMemory {
  public:
   AlignedMemory() = default;
   explicit AlignedMemory(std::size_t bytes) {
-    const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t rounded =
+        (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
     memory_.reset(static_cast<char*>(std::aligned_alloc(kAlignment, rounded)));
-    if (!memory_) throw DeviceError("cpu: out of memory: " + std::to_string(bytes) + " bytes were asked for.");
+    if (!memory_)
+      throw DeviceError("cpu: out of memory: " + std::to_string(bytes) + " bytes were asked for.");
     std::memset(memory_.get(), 0, rounded);
   }
   char* get() const { return memory_.get(); }
@@ -70,9 +72,9 @@ CpuBuffer& as_cpu(DeviceBuffer& buffer) {
 
 void check_range(const CpuBuffer& buffer, std::int64_t offset, std::int64_t count) {
   if (offset >= 0 && count >= 0 && offset + count <= buffer.elements()) return;
-  throw DeviceError("cpu: elements " + std::to_string(offset) + " to " + std::to_string(offset + count) +
-                    " are not inside buffer " + buffer.name() + ", which has " + std::to_string(buffer.elements()) +
-                    ".");
+  throw DeviceError("cpu: elements " + std::to_string(offset) + " to " +
+                    std::to_string(offset + count) + " are not inside buffer " + buffer.name() +
+                    ", which has " + std::to_string(buffer.elements()) + ".");
 }
 
 class CpuBackend final : public Backend {
@@ -90,8 +92,8 @@ class CpuBackend final : public Backend {
   const Target& target() const override { return target_; }
 
   std::string description() const override {
-    return "CPU, " + std::to_string(pool_.threads()) + (pool_.threads() == 1 ? " thread" : " threads") + " (" +
-           math().target + ")";
+    return "CPU, " + std::to_string(pool_.threads()) +
+           (pool_.threads() == 1 ? " thread" : " threads") + " (" + math().target + ")";
   }
 
   std::shared_ptr<DeviceBuffer> create_buffer(const BufferSpec& spec) override {
@@ -102,7 +104,8 @@ class CpuBackend final : public Backend {
     return buffer;
   }
 
-  void write(DeviceBuffer& buffer, std::int64_t offset, std::int64_t count, DType, const void* words) override {
+  void write(DeviceBuffer& buffer, std::int64_t offset, std::int64_t count, DType,
+             const void* words) override {
     CpuBuffer& to = as_cpu(buffer);
     check_range(to, offset, count);
     const std::lock_guard lock(mutex_);
@@ -128,8 +131,8 @@ class CpuBackend final : public Backend {
       for (const Binding& b : kernel.bindings) {
         if (b.buffer < 0 || static_cast<std::size_t>(b.buffer) >= buffers.size() ||
             !buffers[static_cast<std::size_t>(b.buffer)]) {
-          throw DeviceError("cpu: kernel " + kernel.name + " binds buffer " + std::to_string(b.buffer) +
-                            ", which is not there.");
+          throw DeviceError("cpu: kernel " + kernel.name + " binds buffer " +
+                            std::to_string(b.buffer) + ", which is not there.");
         }
         check_range(as_cpu(*buffers[static_cast<std::size_t>(b.buffer)]), b.offset, b.elements);
       }
@@ -166,7 +169,8 @@ class CpuBackend final : public Backend {
       for (const ReadRequest& r : requests) {
         const CpuBuffer& from = as_cpu(*r.buffer);
         check_range(from, r.offset, r.count);
-        if (r.count > 0) std::memcpy(r.words, from.words() + r.offset, static_cast<std::size_t>(r.count) * 4);
+        if (r.count > 0)
+          std::memcpy(r.words, from.words() + r.offset, static_cast<std::size_t>(r.count) * 4);
       }
     } catch (...) {
       error = std::current_exception();
@@ -201,8 +205,11 @@ class CpuBackend final : public Backend {
   void grow(const Needs& more) {
     needs_.cover(more);
     const auto threads = static_cast<std::size_t>(pool_.threads());
-    const auto lines = [](std::size_t bytes) { return (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment; };
-    const std::size_t registers = lines(needs_.registers), slots = lines(needs_.slots * sizeof(void*)),
+    const auto lines = [](std::size_t bytes) {
+      return (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
+    };
+    const std::size_t registers = lines(needs_.registers),
+                      slots = lines(needs_.slots * sizeof(void*)),
                       bases = lines(needs_.bases * sizeof(float*)), scratch = lines(needs_.scratch);
     const std::size_t each = registers + slots + bases + scratch;
     if (each == each_ && needs_.shared == shared_bytes_) return;
@@ -229,7 +236,7 @@ class CpuBackend final : public Backend {
   Target target_;
   Pool pool_;
   Failure failure_;
-  Needs needs_;                // the most that any program so far needs
+  Needs needs_;  // the most that any program so far needs
   std::size_t each_ = 0, shared_bytes_ = 0;
   AlignedMemory memory_;
   Workers workers_;

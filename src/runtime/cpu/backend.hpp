@@ -21,8 +21,8 @@ struct CpuOptions {
 /// A CPU device of its own; `open_cpu()` shares one a process.
 std::shared_ptr<Backend> make_cpu_backend(const CpuOptions& options);
 
-/// How each kernel of a program that a CPU device loaded runs: `tape rows`, `gemm portable AVX3 with
-/// epilogue`; `(hint unused)` marks one whose pattern had to be spelled out, which is slow.
+/// How each kernel of a program that a CPU device loaded runs: `tape rows`, `gemm portable AVX3
+/// with epilogue`; `(hint unused)` marks one whose pattern had to be spelled out, which is slow.
 std::vector<std::string> kernel_descriptions(const Program& program);
 
 }  // namespace tensorgrad::cpu

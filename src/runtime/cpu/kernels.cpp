@@ -30,14 +30,16 @@ std::vector<float*> binding_bases(const Kernel& kernel, const KernelContext& con
 
 // ---- tapes
 
-TapeTasks::TapeTasks(Tape tape, std::vector<float*> bases, const KernelContext& context, std::int64_t unit)
+TapeTasks::TapeTasks(Tape tape, std::vector<float*> bases, const KernelContext& context,
+                     std::int64_t unit)
     : tape_(std::move(tape), std::move(bases)) {
   const Tape& t = tape_.tape();
   for (const TapeDim& d : t.dims) {
     if (!d.inner && d.extent == 0) return;
   }
   const std::int64_t units = t.outer_blocks / unit;
-  const auto wanted = std::clamp<std::int64_t>(static_cast<std::int64_t>(t.work / context.least_work), 1, context.threads);
+  const auto wanted = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(t.work / context.least_work), 1, context.threads);
   if (units < wanted && t.splits_inner && t.inner_steps >= 2 * wanted) {
     parts_ = static_cast<int>(wanted);
     return;
@@ -118,14 +120,17 @@ std::unique_ptr<CpuKernel> make_tape_kernel(const Kernel& kernel, const KernelCo
 // ---- kernels around a hint
 
 bool overlap(const Binding& a, const Binding& b) {
-  return a.buffer == b.buffer && a.offset < b.offset + b.elements && b.offset < a.offset + a.elements;
+  return a.buffer == b.buffer && a.offset < b.offset + b.elements &&
+         b.offset < a.offset + a.elements;
 }
 
 bool is_simple_epilogue(const Kernel& kernel, ExprId reduction) {
   for (std::size_t id = 0; id < kernel.exprs.size(); ++id) {
-    if (kernel.exprs[id].kind == Expr::Kind::Reduce && static_cast<ExprId>(id) != reduction) return false;
+    if (kernel.exprs[id].kind == Expr::Kind::Reduce && static_cast<ExprId>(id) != reduction)
+      return false;
   }
-  return std::none_of(kernel.stores.begin(), kernel.stores.end(), [](const Store& s) { return s.inner; }) &&
+  return std::none_of(kernel.stores.begin(), kernel.stores.end(),
+                      [](const Store& s) { return s.inner; }) &&
          static_cast<int>(kernel.vars.size()) == kernel.outer_count + 1;
 }
 
@@ -170,7 +175,8 @@ Kernel without_reduction(const Kernel& kernel, ExprId id, int binding, const Ind
   return rest;
 }
 
-std::unique_ptr<CpuKernel> make_kernel(const Kernel& kernel, const KernelContext& context, KernelNotes* notes) {
+std::unique_ptr<CpuKernel> make_kernel(const Kernel& kernel, const KernelContext& context,
+                                       KernelNotes* notes) {
   std::unique_ptr<CpuKernel> special;
   if (kernel.matmul) special = make_matmul_kernel(kernel, context);
   if (kernel.scatter) special = make_scatter_kernel(kernel, context);

@@ -10,7 +10,6 @@
 #define HWY_TARGET_INCLUDE "runtime/cpu/lanes.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
 #include "runtime/cpu/vector_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -47,7 +46,8 @@ struct Extreme {
     return kMax ? maximum(F32(), a, b) : minimum(F32(), a, b);
   }
   static HWY_INLINE float fold(F32 d, V32 v) {
-    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(v)))) return std::numeric_limits<float>::quiet_NaN();
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(v))))
+      return std::numeric_limits<float>::quiet_NaN();
     return hn::GetLane(kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
   }
 };
@@ -98,7 +98,8 @@ HWY_INLINE void sum_columns_of(const float* x, ptrdiff_t stride, size_t rows, fl
     V32 sums[kVectors];
     for (int k = 0; k < kVectors; ++k) sums[k] = hn::Zero(d);
     for (; done < end; ++done, x += stride) {
-      for (int k = 0; k < kVectors; ++k) sums[k] = hn::Add(sums[k], hn::LoadU(d, x + static_cast<size_t>(k) * lanes));
+      for (int k = 0; k < kVectors; ++k)
+        sums[k] = hn::Add(sums[k], hn::LoadU(d, x + static_cast<size_t>(k) * lanes));
     }
     for (int k = 0; k < kVectors; ++k) {
       float* to = out + static_cast<size_t>(k) * lanes;
@@ -117,7 +118,8 @@ void sum_columns(const float* x, ptrdiff_t stride, size_t rows, size_t cols, flo
     const size_t end = rows - done > 64 ? done + 64 : rows;
     auto sum = hn::Zero(d);
     for (; done < end; ++done) {
-      sum = hn::Add(sum, load_tail(d, x + c + static_cast<ptrdiff_t>(done) * stride, cols - c, hn::Zero(d)));
+      sum = hn::Add(
+          sum, load_tail(d, x + c + static_cast<ptrdiff_t>(done) * stride, cols - c, hn::Zero(d)));
     }
     HWY_ALIGN float last[HWY_MAX_BYTES / 4] = {};
     hn::Store(sum, d, last);
@@ -158,12 +160,17 @@ const TileFunctions& table() {
 
 const Forms2& combination(const Math& math, ReduceKind kind, bool is_float) {
   switch (kind) {
-    case ReduceKind::Sum: return is_float ? math.add : math.add_i32;
-    case ReduceKind::Prod: return is_float ? math.mul : math.mul_i32;
-    case ReduceKind::Max: return is_float ? math.maximum : math.maximum_i32;
-    case ReduceKind::Min: return is_float ? math.minimum : math.minimum_i32;
+    case ReduceKind::Sum:
+      return is_float ? math.add : math.add_i32;
+    case ReduceKind::Prod:
+      return is_float ? math.mul : math.mul_i32;
+    case ReduceKind::Max:
+      return is_float ? math.maximum : math.maximum_i32;
+    case ReduceKind::Min:
+      return is_float ? math.minimum : math.minimum_i32;
     case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin: break;
+    case ReduceKind::ArgMin:
+      break;
   }
   throw InternalError("cpu: positions are not combined lane by lane");
 }
@@ -171,16 +178,17 @@ const Forms2& combination(const Math& math, ReduceKind kind, bool is_float) {
 template <class T>
 void reduce_rows_of(const Reductions<T>& f, ReduceKind kind, const TileRows& tile, T* out) {
   const auto* x = static_cast<const T*>(tile.lanes);
-  T (*reduce)(const T*, size_t) = kind == ReduceKind::Sum    ? f.sum
-                                  : kind == ReduceKind::Prod ? f.prod
-                                  : kind == ReduceKind::Max  ? f.max
-                                                             : f.min;
+  T (*reduce)
+  (const T*, size_t) = kind == ReduceKind::Sum    ? f.sum
+                       : kind == ReduceKind::Prod ? f.prod
+                       : kind == ReduceKind::Max  ? f.max
+                                                  : f.min;
   for (size_t r = 0; r < tile.rows; ++r, x += tile.stride) out[r] = reduce(x, tile.cols);
 }
 
 template <class T>
-void arg_rows_of(const Reductions<T>& f, bool max, const TileRows& tile, int32_t position, bool first, T* best,
-                 int32_t* index) {
+void arg_rows_of(const Reductions<T>& f, bool max, const TileRows& tile, int32_t position,
+                 bool first, T* best, int32_t* index) {
   const auto* x = static_cast<const T*>(tile.lanes);
   for (size_t r = 0; r < tile.rows; ++r, x += tile.stride) {
     const size_t at = max ? f.argmax(x, tile.cols) : f.argmin(x, tile.cols);
@@ -195,8 +203,8 @@ void arg_rows_of(const Reductions<T>& f, bool max, const TileRows& tile, int32_t
 }
 
 template <class T>
-void arg_columns_of(const Reductions<T>& f, bool max, const TileRows& tile, int32_t position, bool first, T* best,
-                    int32_t* index) {
+void arg_columns_of(const Reductions<T>& f, bool max, const TileRows& tile, int32_t position,
+                    bool first, T* best, int32_t* index) {
   const auto* x = static_cast<const T*>(tile.lanes);
   for (size_t r = 0; r < tile.rows; ++r, x += tile.stride) {
     const int32_t here = position + static_cast<int32_t>(r);
@@ -211,7 +219,8 @@ void arg_columns_of(const Reductions<T>& f, bool max, const TileRows& tile, int3
 
 }  // namespace
 
-void reduce_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, void* out) {
+void reduce_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+                 void* out) {
   if (!is_float) return reduce_rows_of(math.i32, kind, tile, static_cast<int32_t*>(out));
   const auto* x = static_cast<const float*>(tile.lanes);
   auto* to = static_cast<float*>(out);
@@ -220,14 +229,18 @@ void reduce_rows(const Math& math, ReduceKind kind, bool is_float, const TileRow
     case ReduceKind::Sum:
       if (tile.cols > kPairwiseAbove) break;
       return table().sum_rows(x, tile.stride, tile.rows, tile.cols, to);
-    case ReduceKind::Max: return table().max_rows(x, tile.stride, tile.rows, tile.cols, to);
-    case ReduceKind::Min: return table().min_rows(x, tile.stride, tile.rows, tile.cols, to);
-    default: break;
+    case ReduceKind::Max:
+      return table().max_rows(x, tile.stride, tile.rows, tile.cols, to);
+    case ReduceKind::Min:
+      return table().min_rows(x, tile.stride, tile.rows, tile.cols, to);
+    default:
+      break;
   }
   reduce_rows_of(math.f32, kind, tile, to);
 }
 
-void reduce_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, void* out) {
+void reduce_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+                    void* out) {
   const auto* x = static_cast<const float*>(tile.lanes);
   if (is_float && kind == ReduceKind::Sum) {
     return table().sum_columns(x, tile.stride, tile.rows, tile.cols, static_cast<float*>(out));
@@ -236,8 +249,8 @@ void reduce_columns(const Math& math, ReduceKind kind, bool is_float, const Tile
   for (size_t r = 0; r < tile.rows; ++r, x += tile.stride) both(out, x, out, tile.cols);
 }
 
-void arg_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, int32_t position, bool first,
-              void* best, int32_t* index) {
+void arg_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+              int32_t position, bool first, void* best, int32_t* index) {
   const bool max = kind == ReduceKind::ArgMax;
   if (is_float) {
     arg_rows_of(math.f32, max, tile, position, first, static_cast<float*>(best), index);
@@ -246,8 +259,8 @@ void arg_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& 
   }
 }
 
-void arg_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, int32_t position, bool first,
-                 void* best, int32_t* index) {
+void arg_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+                 int32_t position, bool first, void* best, int32_t* index) {
   const bool max = kind == ReduceKind::ArgMax;
   if (is_float) {
     arg_columns_of(math.f32, max, tile, position, first, static_cast<float*>(best), index);
@@ -264,17 +277,22 @@ uint32_t reduce_identity(ReduceKind kind, bool is_float) {
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   switch (kind) {
-    case ReduceKind::Prod: return is_float ? bits(1) : 1;
-    case ReduceKind::Max: return is_float ? bits(-kInfinity) : 0x80000000u;
-    case ReduceKind::Min: return is_float ? bits(kInfinity) : 0x7fffffffu;
+    case ReduceKind::Prod:
+      return is_float ? bits(1) : 1;
+    case ReduceKind::Max:
+      return is_float ? bits(-kInfinity) : 0x80000000u;
+    case ReduceKind::Min:
+      return is_float ? bits(kInfinity) : 0x7fffffffu;
     case ReduceKind::Sum:
     case ReduceKind::ArgMax:
-    case ReduceKind::ArgMin: break;
+    case ReduceKind::ArgMin:
+      break;
   }
   return 0;
 }
 
-void combine_lanes(const Math& math, ReduceKind kind, bool is_float, void* a, const void* b, size_t n) {
+void combine_lanes(const Math& math, ReduceKind kind, bool is_float, void* a, const void* b,
+                   size_t n) {
   combination(math, kind, is_float).vv(a, b, a, n);
 }
 

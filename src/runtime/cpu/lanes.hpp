@@ -21,20 +21,22 @@ struct TileRows {
 void reduce_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, void* out);
 
 // out[c] = out[c] ⊕ the reduction of column c.
-void reduce_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, void* out);
+void reduce_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+                    void* out);
 
-// Arg reductions: best[r] and index[r] are what was found so far in the row (column) unless `first`;
-// positions count from `position`.
-void arg_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, int32_t position, bool first,
-              void* best, int32_t* index);
-void arg_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile, int32_t position, bool first,
-                 void* best, int32_t* index);
+// Arg reductions: best[r] and index[r] are what was found so far in the row (column) unless
+// `first`; positions count from `position`.
+void arg_rows(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+              int32_t position, bool first, void* best, int32_t* index);
+void arg_columns(const Math& math, ReduceKind kind, bool is_float, const TileRows& tile,
+                 int32_t position, bool first, void* best, int32_t* index);
 
 // What a reduction starts from, as bits.
 uint32_t reduce_identity(ReduceKind kind, bool is_float);
 
 // a = a ⊕ b, lane by lane.
-void combine_lanes(const Math& math, ReduceKind kind, bool is_float, void* a, const void* b, size_t n);
+void combine_lanes(const Math& math, ReduceKind kind, bool is_float, void* a, const void* b,
+                   size_t n);
 
 // out[r·cols + c] = x[r]. Writes up to 15 lanes behind the end.
 void spread_rows(const void* x, void* out, size_t rows, size_t cols);

@@ -39,7 +39,7 @@ struct Forms3 {
 
 template <class T>
 struct Reductions {
-  T (*sum)
+  T(*sum)
   (const T* x, size_t n);           // 0 of nothing; f32: several accumulators in a fixed
                                     // order, pairwise over long blocks; i32 wraps
   T (*prod)(const T* x, size_t n);  // 1 of nothing; i32 wraps

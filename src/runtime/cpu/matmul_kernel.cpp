@@ -1,6 +1,6 @@
 // Matrix products with an epilogue. The product is cut into blocks that fit in the cache; each is
-// computed, into the first store that takes it as it is or into scratch memory, and at once the rest
-// of the kernel runs over it as a tape.
+// computed, into the first store that takes it as it is or into scratch memory, and at once the
+// rest of the kernel runs over it as a tape.
 #include <algorithm>
 #include <optional>
 
@@ -36,8 +36,8 @@ class MatMulKernel final : public CpuKernel {
     const auto tasks = static_cast<std::int64_t>(gemm_->tasks().size());
     const std::int64_t items = tasks * static_cast<std::int64_t>(outer_.size());
     const auto item = [&](std::int64_t i, int worker) {
-      run_task(workers, static_cast<std::size_t>(worker), outer_[static_cast<std::size_t>(i / tasks)],
-               static_cast<std::size_t>(i % tasks));
+      run_task(workers, static_cast<std::size_t>(worker),
+               outer_[static_cast<std::size_t>(i / tasks)], static_cast<std::size_t>(i % tasks));
     };
     if (items == 0) return;
     if (alone_ || items == 1) {
@@ -83,7 +83,9 @@ class MatMulKernel final : public CpuKernel {
     k_ = kernel_.outer_count;
     for (ExprId id : {hint.lhs, hint.rhs}) {
       const Expr& e = expr(id);
-      if (e.kind != Expr::Kind::Load || e.dtype != DType::F32 || !e.guards.empty() || !e.index.is_affine()) return false;
+      if (e.kind != Expr::Kind::Load || e.dtype != DType::F32 || !e.guards.empty() ||
+          !e.index.is_affine())
+        return false;
     }
     a_ = {expr(hint.lhs).index};
     b_ = {expr(hint.rhs).index};
@@ -92,15 +94,17 @@ class MatMulKernel final : public CpuKernel {
 
   // ---- where the product goes
 
-  /// Whether a store's elements can be written by the product itself: rows of contiguous columns, in
-  /// memory that nothing else in the kernel reads.
+  /// Whether a store's elements can be written by the product itself: rows of contiguous columns,
+  /// in memory that nothing else in the kernel reads.
   bool takes_product(const Store& s) const {
     const Binding& b = kernel_.bindings[static_cast<std::size_t>(s.binding)];
     if (b.dtype != DType::F32 || !s.index.is_affine()) return false;
     if (extent(n_) > 1 && s.index.stride(n_) != 1) return false;
     if (extent(m_) > 1 && s.index.stride(m_) < extent(n_)) return false;
     for (const Expr& e : kernel_.exprs) {
-      if (e.kind == Expr::Kind::Load && overlap(kernel_.bindings[static_cast<std::size_t>(e.binding)], b)) return false;
+      if (e.kind == Expr::Kind::Load &&
+          overlap(kernel_.bindings[static_cast<std::size_t>(e.binding)], b))
+        return false;
     }
     return true;
   }
@@ -108,7 +112,8 @@ class MatMulKernel final : public CpuKernel {
   void choose_target() {
     const auto& stores = kernel_.stores;
     for (std::size_t s = 0; s < stores.size() && target_ < 0; ++s) {
-      if (stores[s].value == kernel_.matmul->acc && takes_product(stores[s])) target_ = static_cast<int>(s);
+      if (stores[s].value == kernel_.matmul->acc && takes_product(stores[s]))
+        target_ = static_cast<int>(s);
     }
     for (std::size_t s = 0; s < stores.size() && target_ < 0; ++s) {
       if (takes_product(stores[s])) target_ = static_cast<int>(s);
@@ -126,7 +131,8 @@ class MatMulKernel final : public CpuKernel {
 
   // ---- the batch
 
-  /// Takes batch variables into the product from the fastest on, as long as all operands go on evenly.
+  /// Takes batch variables into the product from the fastest on, as long as all operands go on
+  /// evenly.
   void collapse_batch() {
     shape_.m = extent(m_);
     shape_.n = extent(n_);
@@ -199,8 +205,10 @@ class MatMulKernel final : public CpuKernel {
         }
       }
     }
-    a_base_ = bases_[static_cast<std::size_t>(expr(kernel_.matmul->lhs).binding)] + a_.index.constant();
-    b_base_ = bases_[static_cast<std::size_t>(expr(kernel_.matmul->rhs).binding)] + b_.index.constant();
+    a_base_ =
+        bases_[static_cast<std::size_t>(expr(kernel_.matmul->lhs).binding)] + a_.index.constant();
+    b_base_ =
+        bases_[static_cast<std::size_t>(expr(kernel_.matmul->rhs).binding)] + b_.index.constant();
     if (target_ >= 0) c_base_ = bases_[static_cast<std::size_t>(c_binding_)] + c_.index.constant();
   }
 
@@ -233,7 +241,9 @@ class MatMulKernel final : public CpuKernel {
     if (rest.stores.empty()) return;
     rest = without_reduction(rest, kernel_.matmul->acc, c_binding_, product_index());
     const Normalised normal = normalise(rest, {.keep_vars = true});
-    const auto parts = [&](int v) -> const std::vector<int>& { return normal.parts[static_cast<std::size_t>(v)]; };
+    const auto parts = [&](int v) -> const std::vector<int>& {
+      return normal.parts[static_cast<std::size_t>(v)];
+    };
 
     TapeOptions options;
     options.threads = context.threads;
@@ -270,7 +280,8 @@ class MatMulKernel final : public CpuKernel {
       boxes_.emplace_back();
       for (const GemmBlock& b : task) {
         boxes_.back().emplace_back();
-        for (const Box& x : boxes_of_range(tape, whole_box(tape), batch_dims, b.batch_begin, b.batch_end)) {
+        for (const Box& x :
+             boxes_of_range(tape, whole_box(tape), batch_dims, b.batch_begin, b.batch_end)) {
           for (const Box& y : boxes_of_range(tape, x, row_dims, b.row_begin, b.row_end)) {
             for (const Box& z : boxes_of_range(tape, y, col_dims, b.col_begin, b.col_end)) {
               boxes_.back().back().push_back(z);
@@ -283,7 +294,8 @@ class MatMulKernel final : public CpuKernel {
 
   // ---- running
 
-  void run_task(const Workers& workers, std::size_t worker, const Outer& outer, std::size_t task) const {
+  void run_task(const Workers& workers, std::size_t worker, const Outer& outer,
+                std::size_t task) const {
     const WorkerMemory& memory = workers.memory[worker];
     char* scratch = workers.scratch[worker];
     auto* block_memory = reinterpret_cast<float*>(scratch + round_up(gemm_->scratch_bytes()));
@@ -301,8 +313,10 @@ class MatMulKernel final : public CpuKernel {
     }
   }
 
-  void run_epilogue(const WorkerMemory& memory, const Outer& outer, const std::vector<Box>& boxes) const {
-    if (outer_dims_.empty()) return epilogue_->run(memory, boxes.data(), boxes.size(), memory.bases);
+  void run_epilogue(const WorkerMemory& memory, const Outer& outer,
+                    const std::vector<Box>& boxes) const {
+    if (outer_dims_.empty())
+      return epilogue_->run(memory, boxes.data(), boxes.size(), memory.bases);
     for (Box box : boxes) {
       for (std::size_t v = 0; v < outer_dims_.size(); ++v) {
         std::int64_t rest = outer.at[v];
@@ -322,21 +336,21 @@ class MatMulKernel final : public CpuKernel {
   int threads_;
   std::vector<float*> bases_;
   bool fits_ = false;
-  int m_ = -1, n_ = -1, k_ = -1;              // variables
+  int m_ = -1, n_ = -1, k_ = -1;  // variables
   Operand a_, b_, c_;
-  int target_ = -1;                           // the store that takes the product; -1: scratch memory
+  int target_ = -1;  // the store that takes the product; -1: scratch memory
   int c_binding_ = -1;
   std::int64_t ldc_ = 0;
   std::vector<int> batch_vars_, outer_vars_;  // inside the product, around it
   GemmShape shape_, gemm_shape_;              // gemm_shape_: the batch may be folded into the rows
   bool folded_ = false;
-  bool alone_ = false;                        // too little work for two
+  bool alone_ = false;  // too little work for two
   std::vector<Outer> outer_;
   std::unique_ptr<Gemm> gemm_;
   std::size_t block_bytes_ = 0;
   float *a_base_ = nullptr, *b_base_ = nullptr, *c_base_ = nullptr;
   std::optional<BoundTape> epilogue_;
-  std::vector<std::vector<int>> outer_dims_;  // of the epilogue, by outer variable
+  std::vector<std::vector<int>> outer_dims_;          // of the epilogue, by outer variable
   std::vector<std::vector<std::vector<Box>>> boxes_;  // by task and block
 };
 

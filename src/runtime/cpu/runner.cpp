@@ -28,8 +28,8 @@ struct BoundTape::State {
   std::array<std::int64_t, kMaxDims> cur{};  // points of each dimension in the tile
   Mode mode = Mode::All;
   bool first_step = true;
-  std::int64_t first = 0, last = 0;          // Part: inner steps
-  float* partials = nullptr;                 // Part, Finish: where the block's accumulators are
+  std::int64_t first = 0, last = 0;  // Part: inner steps
+  float* partials = nullptr;         // Part, Finish: where the block's accumulators are
   int parts = 0;
 
   std::int64_t at(const Affine& a) const {
@@ -39,7 +39,8 @@ struct BoundTape::State {
   }
   float* memory(const TileMap& map) const { return bases[map.binding] + at(map.at); }
   std::size_t size(const TileAxis& axis) const {
-    return static_cast<std::size_t>(axis.dim < 0 ? axis.factor : axis.factor * cur[static_cast<std::size_t>(axis.dim)]);
+    return static_cast<std::size_t>(
+        axis.dim < 0 ? axis.factor : axis.factor * cur[static_cast<std::size_t>(axis.dim)]);
   }
 };
 
@@ -53,17 +54,31 @@ BoundTape::BoundTape(Tape tape, std::vector<float*> bases)
       Bound b;
       b.i = i;
       if (i.code == Code::Unary || i.code == Code::Binary || i.code == Code::Ternary) {
-        const OpFunctions f =
-            i.fused ? OpFunctions{nullptr, nullptr, &math_.fma} : functions_of(math_, i.op, i.from, i.to);
+        const OpFunctions f = i.fused ? OpFunctions{nullptr, nullptr, &math_.fma}
+                                      : functions_of(math_, i.op, i.from, i.to);
         b.f1 = f.unary;
         switch (i.form) {
-          case Form::VV: b.f2 = f.binary ? f.binary->vv : nullptr; break;
-          case Form::VS: b.f2 = f.binary->vs; break;
-          case Form::SV: b.f2 = f.binary->sv; break;
-          case Form::VVV: b.f3 = f.ternary->vvv; break;
-          case Form::VVS: b.f3 = f.ternary->vvs; break;
-          case Form::VSV: b.f3 = f.ternary->vsv; break;
-          case Form::VSS: b.f3 = f.ternary->vss; break;
+          case Form::VV:
+            b.f2 = f.binary ? f.binary->vv : nullptr;
+            break;
+          case Form::VS:
+            b.f2 = f.binary->vs;
+            break;
+          case Form::SV:
+            b.f2 = f.binary->sv;
+            break;
+          case Form::VVV:
+            b.f3 = f.ternary->vvv;
+            break;
+          case Form::VVS:
+            b.f3 = f.ternary->vvs;
+            break;
+          case Form::VSV:
+            b.f3 = f.ternary->vsv;
+            break;
+          case Form::VSS:
+            b.f3 = f.ternary->vss;
+            break;
         }
       }
       if (i.code == Code::Reduce && tape_.reductions[static_cast<std::size_t>(i.aux)].step) {
@@ -78,7 +93,8 @@ BoundTape::BoundTape(Tape tape, std::vector<float*> bases)
       std::int64_t lanes = 1;
       for (int g = 0; g < 2; ++g) {
         if (!(r.lanes >> g & 1)) continue;
-        for (int d : tape_.groups[static_cast<std::size_t>(g)]) lanes *= tape_.dims[static_cast<std::size_t>(d)].tile;
+        for (int d : tape_.groups[static_cast<std::size_t>(g)])
+          lanes *= tape_.dims[static_cast<std::size_t>(d)].tile;
       }
       partial_lanes_ += lanes * tape_.outer_blocks;
     }
@@ -90,7 +106,8 @@ BoundTape::BoundTape(Tape tape, std::vector<float*> bases)
 void BoundTape::set_lanes(State& s) const {
   std::size_t n[2] = {1, 1};
   for (std::size_t g = 0; g < 2; ++g) {
-    for (int d : tape_.groups[g]) n[g] *= static_cast<std::size_t>(s.cur[static_cast<std::size_t>(d)]);
+    for (int d : tape_.groups[g])
+      n[g] *= static_cast<std::size_t>(s.cur[static_cast<std::size_t>(d)]);
   }
   s.lanes[0] = 1;
   s.lanes[kG0] = n[0];
@@ -116,7 +133,8 @@ void BoundTape::begin(State& s, const WorkerMemory& memory, float* const* bases)
   execute(s, sections_.front());
 }
 
-void BoundTape::run(const WorkerMemory& memory, const Box* boxes, std::size_t count, float* const* bases) const {
+void BoundTape::run(const WorkerMemory& memory, const Box* boxes, std::size_t count,
+                    float* const* bases) const {
   State s;
   begin(s, memory, bases);
   for (std::size_t k = 0; k < count; ++k) run_box(s, boxes[k]);
@@ -233,15 +251,16 @@ void BoundTape::move_accumulators(State& s, const BoundSection& section) const {
     } else {
       copy_lanes(s.partials, values, n);
       for (int part = 1; part < s.parts; ++part) {
-        combine_lanes(math_, r.kind, r.dtype == DType::F32, values, s.partials + part * partial_lanes_, n);
+        combine_lanes(math_, r.kind, r.dtype == DType::F32, values,
+                      s.partials + part * partial_lanes_, n);
       }
     }
     s.partials += n;
   }
 }
 
-void BoundTape::run_part(const WorkerMemory& memory, std::int64_t first_step, std::int64_t last_step,
-                         float* partials) const {
+void BoundTape::run_part(const WorkerMemory& memory, std::int64_t first_step,
+                         std::int64_t last_step, float* partials) const {
   State s;
   s.mode = Mode::Part;
   s.first = first_step;
@@ -269,9 +288,15 @@ void BoundTape::execute(State& s, const BoundSection& section) const {
     const Instruction& i = b.i;
     const std::size_t n = s.lanes[i.mask];
     switch (i.code) {
-      case Code::Unary: b.f1(p[i.a], p[i.out], n); break;
-      case Code::Binary: b.f2(p[i.a], p[i.b], p[i.out], n); break;
-      case Code::Ternary: b.f3(p[i.a], p[i.b], p[i.c], p[i.out], n); break;
+      case Code::Unary:
+        b.f1(p[i.a], p[i.out], n);
+        break;
+      case Code::Binary:
+        b.f2(p[i.a], p[i.b], p[i.out], n);
+        break;
+      case Code::Ternary:
+        b.f3(p[i.a], p[i.b], p[i.c], p[i.out], n);
+        break;
       case Code::FloorDiv:
       case Code::FloorMod: {
         // (x + 1/2)/d is never a whole number, and far enough from one for double precision.
@@ -287,9 +312,15 @@ void BoundTape::execute(State& s, const BoundSection& section) const {
         }
         break;
       }
-      case Code::Iota: number(s, i); break;
-      case Code::ClipTest: clip_test(s, i); break;
-      case Code::InRange: in_range(s, i); break;
+      case Code::Iota:
+        number(s, i);
+        break;
+      case Code::ClipTest:
+        clip_test(s, i);
+        break;
+      case Code::InRange:
+        in_range(s, i);
+        break;
       case Code::Spread:
         if (i.mask_a == 0) {
           fill_lanes(*static_cast<Lane*>(p[i.a]), p[i.out], n);
@@ -299,14 +330,30 @@ void BoundTape::execute(State& s, const BoundSection& section) const {
           repeat_row(p[i.a], p[i.out], s.lanes[kG1], s.lanes[kG0]);
         }
         break;
-      case Code::Gather: gather(s, i); break;
-      case Code::GatherRows: gather_rows(s, i); break;
-      case Code::GatherLanes: gather_lanes(s, i); break;
-      case Code::Reduce: reduce(s, i); break;
-      case Code::Copy: copy_lanes(p[i.a], p[i.out], n); break;
-      case Code::Scatter: scatter(s, i); break;
-      case Code::ScatterLanes: scatter_lanes(s, i); break;
-      case Code::AddRows: add_rows(s, i); break;
+      case Code::Gather:
+        gather(s, i);
+        break;
+      case Code::GatherRows:
+        gather_rows(s, i);
+        break;
+      case Code::GatherLanes:
+        gather_lanes(s, i);
+        break;
+      case Code::Reduce:
+        reduce(s, i);
+        break;
+      case Code::Copy:
+        copy_lanes(p[i.a], p[i.out], n);
+        break;
+      case Code::Scatter:
+        scatter(s, i);
+        break;
+      case Code::ScatterLanes:
+        scatter_lanes(s, i);
+        break;
+      case Code::AddRows:
+        add_rows(s, i);
+        break;
     }
   }
 }
@@ -339,7 +386,8 @@ struct Runs {
 
   /// Steps `position` on and adds the change of each map's offset.
   template <class Strides>
-  void next(std::size_t* position, std::ptrdiff_t* offsets, std::size_t maps, Strides strides) const {
+  void next(std::size_t* position, std::ptrdiff_t* offsets, std::size_t maps,
+            Strides strides) const {
     for (std::size_t k = count; k-- > 0;) {
       if (++position[k] < sizes[k]) {
         for (std::size_t m = 0; m < maps; ++m) offsets[m] += strides(m, k);
@@ -354,11 +402,13 @@ struct Runs {
 };
 
 /// The part [begin, end) of a run where low ≤ at + stride·j < high.
-void clip_run(std::int64_t at, std::int64_t stride, std::int64_t low, std::int64_t high, std::size_t& begin,
-              std::size_t& end) {
+void clip_run(std::int64_t at, std::int64_t stride, std::int64_t low, std::int64_t high,
+              std::size_t& begin, std::size_t& end) {
   const auto length = static_cast<std::int64_t>(end);
   std::int64_t from = 0, to = length;
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); };
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) {
+    return a > 0 ? (a + b - 1) / b : -(-a / b);
+  };
   if (stride == 0) {
     if (at < low || at >= high) to = 0;
   } else if (stride > 0) {
@@ -385,10 +435,12 @@ void copy_run(const Lane* from, std::ptrdiff_t stride, Lane* to, std::size_t n) 
 }
 
 /// to[r·cols + c] = from[c·stride + r]
-void transpose(const Lane* from, std::ptrdiff_t stride, Lane* to, std::size_t rows, std::size_t cols) {
+void transpose(const Lane* from, std::ptrdiff_t stride, Lane* to, std::size_t rows,
+               std::size_t cols) {
   // Lines far apart are no pattern that the machine would fetch ahead of time.
   for (std::size_t c = 0; c < cols; ++c) {
-    for (std::size_t r = 0; r < rows; r += 16) __builtin_prefetch(from + static_cast<std::ptrdiff_t>(c) * stride + r);
+    for (std::size_t r = 0; r < rows; r += 16)
+      __builtin_prefetch(from + static_cast<std::ptrdiff_t>(c) * stride + r);
   }
   for (std::size_t c = 0; c < cols; ++c, from += stride) {
     for (std::size_t r = 0; r < rows; ++r) to[r * cols + c] = from[r];
@@ -421,7 +473,8 @@ struct ActiveClips {
 
 }  // namespace
 
-// Clips that hold for the whole tile cost nothing, tiles outside one are zeros; else each run is cut.
+// Clips that hold for the whole tile cost nothing, tiles outside one are zeros; else each run is
+// cut.
 void BoundTape::gather(State& s, const Instruction& i) const {
   const TileMap& map = tape_.maps[static_cast<std::size_t>(i.aux)];
   const Runs runs(map.axes, [&](const TileAxis& a) { return s.size(a); });
@@ -431,7 +484,8 @@ void BoundTape::gather(State& s, const Instruction& i) const {
     const std::int64_t at = s.at(c.at);
     std::int64_t low = at, high = at;
     for (std::size_t k = 0; k < map.axes.size(); ++k) {
-      const std::int64_t reach = c.strides[k] * (static_cast<std::int64_t>(s.size(map.axes[k])) - 1);
+      const std::int64_t reach =
+          c.strides[k] * (static_cast<std::int64_t>(s.size(map.axes[k])) - 1);
       (reach < 0 ? low : high) += reach;
     }
     if (high < c.low || low >= c.high) active.nothing = true;
@@ -439,8 +493,10 @@ void BoundTape::gather(State& s, const Instruction& i) const {
     active.clips[active.count] = &c;
     active.offsets[++active.count] = at;
   }
-  const bool is_register = tape_.slots[static_cast<std::size_t>(i.out)].kind == Slot::Kind::Register;
-  if (is_register) s.slots[i.out] = s.registers + tape_.slots[static_cast<std::size_t>(i.out)].offset;
+  const bool is_register =
+      tape_.slots[static_cast<std::size_t>(i.out)].kind == Slot::Kind::Register;
+  if (is_register)
+    s.slots[i.out] = s.registers + tape_.slots[static_cast<std::size_t>(i.out)].offset;
   if (active.nothing) return fill_lanes(0, s.slots[i.out], n);
   float* base = s.memory(map);
   if (active.count == 0 && map.contiguous && is_register) {
@@ -474,20 +530,23 @@ void BoundTape::gather(State& s, const Instruction& i) const {
     for (std::size_t c = 0; c < active.count; ++c) {
       const Clip& clip = *active.clips[c];
       std::size_t from = 0, to = runs.length;
-      clip_run(active.offsets[c + 1], clip.strides.empty() ? 0 : clip.strides.back(), clip.low, clip.high, from, to);
+      clip_run(active.offsets[c + 1], clip.strides.empty() ? 0 : clip.strides.back(), clip.low,
+               clip.high, from, to);
       begin = std::max(begin, from);
       end = std::min(end, to);
     }
     if (begin > end) begin = end;
     fill_lanes(0, out, begin);
     if (begin < end) {
-      copy_run(reinterpret_cast<const Lane*>(base) + at + static_cast<std::ptrdiff_t>(begin) * runs.stride,
+      copy_run(reinterpret_cast<const Lane*>(base) + at +
+                   static_cast<std::ptrdiff_t>(begin) * runs.stride,
                runs.stride, out + begin, end - begin);
     }
     fill_lanes(0, out + end, runs.length - end);
-    runs.next(position, active.offsets, active.count + 1, [&](std::size_t m, std::size_t k) -> std::ptrdiff_t {
-      return m == 0 ? map.axes[k].stride : active.clips[m - 1]->strides[k];
-    });
+    runs.next(position, active.offsets, active.count + 1,
+              [&](std::size_t m, std::size_t k) -> std::ptrdiff_t {
+                return m == 0 ? map.axes[k].stride : active.clips[m - 1]->strides[k];
+              });
   }
 }
 
@@ -504,7 +563,8 @@ void BoundTape::clip_test(State& s, const Instruction& i) const {
     for (std::size_t c = 0; c < count; ++c) {
       const Clip& clip = map.clips[c];
       std::size_t from = 0, to = runs.length;
-      clip_run(values[c], clip.strides.empty() ? 0 : clip.strides.back(), clip.low, clip.high, from, to);
+      clip_run(values[c], clip.strides.empty() ? 0 : clip.strides.back(), clip.low, clip.high, from,
+               to);
       begin = std::max(begin, from);
       end = std::min(end, to);
     }
@@ -512,8 +572,9 @@ void BoundTape::clip_test(State& s, const Instruction& i) const {
     fill_lanes(0, out, begin);
     fill_lanes(1, out + begin, end - begin);
     fill_lanes(0, out + end, runs.length - end);
-    runs.next(position, values, count,
-              [&](std::size_t m, std::size_t k) -> std::ptrdiff_t { return map.clips[m].strides[k]; });
+    runs.next(position, values, count, [&](std::size_t m, std::size_t k) -> std::ptrdiff_t {
+      return map.clips[m].strides[k];
+    });
   }
 }
 
@@ -523,7 +584,8 @@ void BoundTape::in_range(State& s, const Instruction& i) const {
   const std::int32_t* gate = i.b >= 0 ? as_i32(s.slots[i.b]) : nullptr;
   std::int32_t* out = as_i32(s.slots[i.out]);
   const std::size_t n = s.lanes[i.mask];
-  constexpr std::int64_t kLeast = std::numeric_limits<std::int32_t>::min(), kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int32_t>::min(),
+                         kMost = std::numeric_limits<std::int32_t>::max();
   const auto low = static_cast<std::int32_t>(std::clamp(range.low, kLeast, kMost));
   const auto last = static_cast<std::int32_t>(std::clamp(range.high - 1, kLeast, kMost));
   std::int32_t all = 1;
@@ -532,7 +594,8 @@ void BoundTape::in_range(State& s, const Instruction& i) const {
     all &= out[k];
   }
   if (range.modulus > 1) {
-    for (std::size_t k = 0; k < n; ++k) out[k] &= static_cast<std::int32_t>((x[k] - range.low) % range.modulus == 0);
+    for (std::size_t k = 0; k < n; ++k)
+      out[k] &= static_cast<std::int32_t>((x[k] - range.low) % range.modulus == 0);
   }
   if (all || !range.indirect || !s.failure) return;
   for (std::size_t k = 0; k < n; ++k) {
@@ -565,7 +628,8 @@ void BoundTape::gather_rows(State& s, const Instruction& i) const {
 }
 
 void BoundTape::gather_lanes(State& s, const Instruction& i) const {
-  const auto* base = reinterpret_cast<const Lane*>(s.memory(tape_.maps[static_cast<std::size_t>(i.aux)]));
+  const auto* base =
+      reinterpret_cast<const Lane*>(s.memory(tape_.maps[static_cast<std::size_t>(i.aux)]));
   const std::int32_t* index = as_i32(s.slots[i.a]);
   const std::size_t n = s.lanes[i.mask];
   if (i.b < 0) return load_indexed(base, index, s.slots[i.out], n);
@@ -630,8 +694,9 @@ void BoundTape::reduce(State& s, const Instruction& i) const {
   tile.stride = r.row_stride >= 0 ? r.row_stride : static_cast<std::ptrdiff_t>(tile.cols);
   if (r.kind == ReduceKind::ArgMax || r.kind == ReduceKind::ArgMin) {
     const auto position = static_cast<std::int32_t>(s.at(r.position));
-    (r.columns ? arg_columns : arg_rows)(math_, r.kind, is_float, tile, position, s.first_step || !r.step,
-                                         s.slots[r.extreme], as_i32(s.slots[i.out]));
+    (r.columns ? arg_columns : arg_rows)(math_, r.kind, is_float, tile, position,
+                                         s.first_step || !r.step, s.slots[r.extreme],
+                                         as_i32(s.slots[i.out]));
     return;
   }
   const std::size_t n = s.lanes[i.mask];
@@ -649,7 +714,8 @@ void BoundTape::reduce(State& s, const Instruction& i) const {
   for (std::size_t done = 0; done < tile.rows; done += kAtOnce) {
     TileRows part = tile;
     part.rows = std::min(kAtOnce, tile.rows - done);
-    part.lanes = static_cast<const std::uint32_t*>(tile.lanes) + static_cast<std::ptrdiff_t>(done) * tile.stride;
+    part.lanes = static_cast<const std::uint32_t*>(tile.lanes) +
+                 static_cast<std::ptrdiff_t>(done) * tile.stride;
     reduce_rows(math_, r.kind, is_float, part, some);
     combine_lanes(math_, r.kind, is_float, accumulator + done, some, part.rows);
   }

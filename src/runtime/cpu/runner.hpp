@@ -26,9 +26,9 @@ struct Failure {
 
 /// What a worker lends to a tape.
 struct WorkerMemory {
-  char* registers = nullptr;     ///< Tape::register_bytes, 64-byte aligned
-  void** slots = nullptr;        ///< one for each of the tape's slots
-  float** bases = nullptr;       ///< room for the bindings, for callers that move one
+  char* registers = nullptr;  ///< Tape::register_bytes, 64-byte aligned
+  void** slots = nullptr;     ///< one for each of the tape's slots
+  float** bases = nullptr;    ///< room for the bindings, for callers that move one
   Failure* failure = nullptr;
 };
 
@@ -41,12 +41,14 @@ class BoundTape {
   const std::vector<float*>& bases() const { return bases_; }
 
   /// Runs the outer points of some boxes. `bases` replaces the tape's own if given.
-  void run(const WorkerMemory& memory, const Box* boxes, std::size_t count, float* const* bases = nullptr) const;
+  void run(const WorkerMemory& memory, const Box* boxes, std::size_t count,
+           float* const* bases = nullptr) const;
 
   // Long reductions of few outer blocks are shared out by inner steps: each part leaves its
   // accumulators of all outer blocks in `partials`, then `finish` combines them in order.
   std::int64_t partial_lanes() const { return partial_lanes_; }  ///< of one part
-  void run_part(const WorkerMemory& memory, std::int64_t first_step, std::int64_t last_step, float* partials) const;
+  void run_part(const WorkerMemory& memory, std::int64_t first_step, std::int64_t last_step,
+                float* partials) const;
   void finish(const WorkerMemory& memory, const float* partials, int parts) const;
 
  private:

@@ -1,6 +1,6 @@
-// sum = Σ_i [indices(i) = row]·source(i, rest): zeros first, then row after row of the source is added
-// where its index says, in the order of i; columns are shared out to the workers, so the result does
-// not depend on their number. The rest of the kernel follows as a tape.
+// sum = Σ_i [indices(i) = row]·source(i, rest): zeros first, then row after row of the source is
+// added where its index says, in the order of i; columns are shared out to the workers, so the
+// result does not depend on their number. The rest of the kernel follows as a tape.
 #include <algorithm>
 #include <optional>
 
@@ -34,7 +34,8 @@ class ScatterKernel final : public CpuKernel {
   Needs needs() const override {
     Needs n = additions_->needs();
     if (epilogue_) n.cover(epilogue_->needs());
-    if (target_ < 0) n.shared = std::max(n.shared, static_cast<std::size_t>(elements_) * sizeof(float));
+    if (target_ < 0)
+      n.shared = std::max(n.shared, static_cast<std::size_t>(elements_) * sizeof(float));
     return n;
   }
 
@@ -63,7 +64,8 @@ class ScatterKernel final : public CpuKernel {
 
   Index row_major() const {
     Index index = 0;
-    for (int v = 0; v < kernel_.outer_count; ++v) index = index * extent(v) + Index::var(v, extent(v));
+    for (int v = 0; v < kernel_.outer_count; ++v)
+      index = index * extent(v) + Index::var(v, extent(v));
     return index;
   }
 
@@ -74,7 +76,8 @@ class ScatterKernel final : public CpuKernel {
       const Binding& b = kernel_.bindings[static_cast<std::size_t>(store.binding)];
       if (store.value != kernel_.scatter->sum || !(store.index == row_major())) continue;
       const bool read = std::any_of(kernel_.exprs.begin(), kernel_.exprs.end(), [&](const Expr& e) {
-        return e.kind == Expr::Kind::Load && overlap(kernel_.bindings[static_cast<std::size_t>(e.binding)], b);
+        return e.kind == Expr::Kind::Load &&
+               overlap(kernel_.bindings[static_cast<std::size_t>(e.binding)], b);
       });
       if (read) continue;
       target_ = static_cast<int>(s);
@@ -114,7 +117,8 @@ class ScatterKernel final : public CpuKernel {
     blank_unused(k, {hint.indices});
     std::vector<int> renumbered;
     int count = 0;
-    for (int v = 0; v < static_cast<int>(k.vars.size()); ++v) renumbered.push_back(v == hint.row_var ? -1 : count++);
+    for (int v = 0; v < static_cast<int>(k.vars.size()); ++v)
+      renumbered.push_back(v == hint.row_var ? -1 : count++);
     for_each_index(k, [&](Index& index) {
       index = index.substitute([&](int v) -> Index {
         const int now = renumbered[static_cast<std::size_t>(v)];
@@ -173,7 +177,7 @@ class ScatterKernel final : public CpuKernel {
   bool fits_ = false;
   int threads_ = 1;
   std::int64_t elements_ = 0;
-  int target_ = -1;       // the store that is added to; -1: scratch memory
+  int target_ = -1;  // the store that is added to; -1: scratch memory
   int sum_binding_ = -1;
   float* target_base_ = nullptr;
   std::optional<TapeTasks> additions_, epilogue_;

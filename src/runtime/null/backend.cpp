@@ -1,5 +1,5 @@
-// The null device: buffers have a size and nothing else, a program is a plan that passed the checks,
-// a run only counts, and reads give zeros.
+// The null device: buffers have a size and nothing else, a program is a plan that passed the
+// checks, a run only counts, and reads give zeros.
 #include <cstring>
 #include <mutex>
 
@@ -37,8 +37,9 @@ const NullBuffer& as_null(const DeviceBuffer& buffer) {
 void check_range(const DeviceBuffer& buffer, std::int64_t offset, std::int64_t count) {
   const NullBuffer& null = as_null(buffer);
   if (offset >= 0 && count >= 0 && offset + count <= null.elements()) return;
-  throw DeviceError("null: elements " + std::to_string(offset) + " to " + std::to_string(offset + count) +
-                    " are not inside buffer " + null.name() + ", which has " + std::to_string(null.elements()) + ".");
+  throw DeviceError("null: elements " + std::to_string(offset) + " to " +
+                    std::to_string(offset + count) + " are not inside buffer " + null.name() +
+                    ", which has " + std::to_string(null.elements()) + ".");
 }
 
 class NullBackend final : public Backend {
@@ -56,15 +57,16 @@ class NullBackend final : public Backend {
     return std::make_shared<NullBuffer>(spec, target_.element_bytes);
   }
 
-  void write(DeviceBuffer& buffer, std::int64_t offset, std::int64_t count, DType, const void*) override {
+  void write(DeviceBuffer& buffer, std::int64_t offset, std::int64_t count, DType,
+             const void*) override {
     check_range(buffer, offset, count);
   }
 
   std::unique_ptr<Program> load(std::shared_ptr<const Plan> plan,
                                 std::vector<std::shared_ptr<DeviceBuffer>> buffers) override {
     if (buffers.size() != plan->buffers.size()) {
-      throw DeviceError("null: the plan has " + std::to_string(plan->buffers.size()) + " buffers, " +
-                        std::to_string(buffers.size()) + " were given.");
+      throw DeviceError("null: the plan has " + std::to_string(plan->buffers.size()) +
+                        " buffers, " + std::to_string(buffers.size()) + " were given.");
     }
     for (std::size_t k = 0; k < buffers.size(); ++k) {
       if (buffers[k] && as_null(*buffers[k]).bytes() >= plan->buffers[k].bytes) continue;
@@ -82,7 +84,8 @@ class NullBackend final : public Backend {
     if (!null) throw DeviceError("null: the program belongs to another device.");
     const std::lock_guard lock(mutex_);
     ++counters_.submits;
-    for (const Kernel& kernel : null->plan->kernels) counters_.dispatches += includes(phases, kernel.phase) ? 1 : 0;
+    for (const Kernel& kernel : null->plan->kernels)
+      counters_.dispatches += includes(phases, kernel.phase) ? 1 : 0;
   }
 
   void read(const std::vector<ReadRequest>& requests, Completion done) override {
@@ -113,7 +116,9 @@ class NullBackend final : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> open_null(const Target& target) { return std::make_shared<NullBackend>(target); }
+std::shared_ptr<Backend> open_null(const Target& target) {
+  return std::make_shared<NullBackend>(target);
+}
 
 std::shared_ptr<Backend> open_null() { return open_null(Target{}); }
 

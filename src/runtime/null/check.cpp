@@ -36,16 +36,18 @@ class Checker {
 
   void check_space() const {
     const auto count = static_cast<int>(kernel_.vars.size());
-    require(kernel_.outer_count >= 0 && kernel_.outer_count <= count, "has more outer variables than variables");
-    for (const KernelVar& v : kernel_.vars) require(v.extent >= 0, "has a variable of negative extent");
+    require(kernel_.outer_count >= 0 && kernel_.outer_count <= count,
+            "has more outer variables than variables");
+    for (const KernelVar& v : kernel_.vars)
+      require(v.extent >= 0, "has a variable of negative extent");
     require(!kernel_.stores.empty(), "stores nothing");
   }
 
   void check_bindings() const {
     if (static_cast<int>(kernel_.bindings.size()) > plan_.target.max_bindings) {
-      throw DeviceError("kernel " + kernel_.name + " binds " + std::to_string(kernel_.bindings.size()) +
-                        " buffers; " + plan_.target.name + " allows " + std::to_string(plan_.target.max_bindings) +
-                        ".");
+      throw DeviceError("kernel " + kernel_.name + " binds " +
+                        std::to_string(kernel_.bindings.size()) + " buffers; " + plan_.target.name +
+                        " allows " + std::to_string(plan_.target.max_bindings) + ".");
     }
     for (std::size_t k = 0; k < kernel_.bindings.size(); ++k) {
       const Binding& b = kernel_.bindings[k];
@@ -53,10 +55,12 @@ class Checker {
       require(b.buffer >= 0 && static_cast<std::size_t>(b.buffer) < plan_.buffers.size(),
               who + " names a buffer that the plan does not have");
       const BufferSpec& buffer = plan_.buffers[static_cast<std::size_t>(b.buffer)];
-      require(b.offset >= 0 && b.elements >= 0 && (b.offset + b.elements) * plan_.target.element_bytes <= buffer.bytes,
+      require(b.offset >= 0 && b.elements >= 0 &&
+                  (b.offset + b.elements) * plan_.target.element_bytes <= buffer.bytes,
               who + " does not lie inside buffer " + buffer.name);
       require(b.offset * plan_.target.element_bytes % plan_.target.alignment == 0,
-              who + " does not start at a multiple of " + std::to_string(plan_.target.alignment) + " bytes");
+              who + " does not start at a multiple of " + std::to_string(plan_.target.alignment) +
+                  " bytes");
       require(b.elements * plan_.target.element_bytes <= plan_.target.max_binding_bytes,
               who + " is larger than the target can bind");
       require(b.read || b.written, who + " is neither read nor written");
@@ -69,11 +73,13 @@ class Checker {
       for (std::size_t j = 0; j < kernel_.bindings.size(); ++j) {
         const Binding &a = kernel_.bindings[i], &b = kernel_.bindings[j];
         if (i == j || a.buffer != b.buffer || !a.written) continue;
-        const std::string both = binding_name(static_cast<int>(i)) + " and " + binding_name(static_cast<int>(j));
+        const std::string both =
+            binding_name(static_cast<int>(i)) + " and " + binding_name(static_cast<int>(j));
         require(a.offset >= b.offset + b.elements || b.offset >= a.offset + a.elements,
                 both + " overlap, and the first is written");
-        require(!plan_.target.whole_buffers || b.written,
-                both + " are of one buffer, one to write and one to read, which the target forbids");
+        require(
+            !plan_.target.whole_buffers || b.written,
+            both + " are of one buffer, one to write and one to read, which the target forbids");
       }
     }
     for (const Store& s : kernel_.stores) {
@@ -82,7 +88,8 @@ class Checker {
       for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
         const Expr& e = kernel_.exprs[id];
         if (e.kind != Expr::Kind::Load || e.binding != s.binding) continue;
-        require(e.index == s.index, name(static_cast<ExprId>(id)) + " reads " + binding_name(s.binding) +
+        require(e.index == s.index, name(static_cast<ExprId>(id)) + " reads " +
+                                        binding_name(s.binding) +
                                         " elsewhere than where it is written");
       }
     }
@@ -91,7 +98,8 @@ class Checker {
   // ---- expressions
 
   bool varies(const Index& index) const {
-    for (std::size_t v = static_cast<std::size_t>(kernel_.outer_count); v < kernel_.vars.size(); ++v) {
+    for (std::size_t v = static_cast<std::size_t>(kernel_.outer_count); v < kernel_.vars.size();
+         ++v) {
       if (index.uses_var(static_cast<int>(v))) return true;
     }
     bool found = false;
@@ -106,7 +114,8 @@ class Checker {
     }
   }
 
-  /// Variables and values that an index of expression `user` may mention, with ranges that are theirs.
+  /// Variables and values that an index of expression `user` may mention, with ranges that are
+  /// theirs.
   void check_index(const Index& index, ExprId user) const {
     for (const Index::Term& t : index.terms()) {
       const IndexAtom& atom = *t.atom;
@@ -114,12 +123,16 @@ class Checker {
         case IndexAtom::Kind::Var:
           require(atom.id >= 0 && static_cast<std::size_t>(atom.id) < kernel_.vars.size(),
                   index.to_string() + " uses a variable that the kernel does not have");
-          require(atom.low == 0 && atom.high == kernel_.vars[static_cast<std::size_t>(atom.id)].extent - 1,
-                  index.to_string() + " takes i" + std::to_string(atom.id) + " to have another extent");
+          require(
+              atom.low == 0 &&
+                  atom.high == kernel_.vars[static_cast<std::size_t>(atom.id)].extent - 1,
+              index.to_string() + " takes i" + std::to_string(atom.id) + " to have another extent");
           break;
         case IndexAtom::Kind::Data:
-          require(atom.id >= 0 && atom.id < user, index.to_string() + " uses a value that is not known yet");
-          require(expr(atom.id).dtype == DType::I32, index.to_string() + " uses a value that is no i32");
+          require(atom.id >= 0 && atom.id < user,
+                  index.to_string() + " uses a value that is not known yet");
+          require(expr(atom.id).dtype == DType::I32,
+                  index.to_string() + " uses a value that is no i32");
           break;
         case IndexAtom::Kind::Div:
         case IndexAtom::Kind::Mod:
@@ -134,12 +147,14 @@ class Checker {
     for (const Guard& g : e.guards) {
       check_index(g.index, id);
       require(g.low < g.high && g.modulus >= 1, name(id) + " has a guard that never holds");
-      require(!g.indirect || g.index.uses_data(), name(id) + " has an indirect guard on an index that is no data");
+      require(!g.indirect || g.index.uses_data(),
+              name(id) + " has an indirect guard on an index that is no data");
     }
   }
 
   bool guards_vary(const Expr& e) const {
-    return std::any_of(e.guards.begin(), e.guards.end(), [&](const Guard& g) { return varies(g.index); });
+    return std::any_of(e.guards.begin(), e.guards.end(),
+                       [&](const Guard& g) { return varies(g.index); });
   }
 
   /// The range of an index where the guards hold: where a guard speaks of the same map up to a
@@ -158,19 +173,22 @@ class Checker {
       });
       require(guarded, what + " is not guarded though its index is data");
     });
-    // Where guards cut the space, the ends of the range may lie outside: the rest is for the evaluator.
+    // Where guards cut the space, the ends of the range may lie outside: the rest is for the
+    // evaluator.
     if (!unguarded) return;
     require(index.low() >= 0 && index.high() < elements,
-            what + " runs from " + std::to_string(index.low()) + " to " + std::to_string(index.high()) + " in " +
-                std::to_string(elements) + " elements");
+            what + " runs from " + std::to_string(index.low()) + " to " +
+                std::to_string(index.high()) + " in " + std::to_string(elements) + " elements");
   }
 
   void check_expr(ExprId id) const {
     const Expr& e = expr(id);
-    for (ExprId arg : e.args) require(arg >= 0 && arg < id, name(id) + " uses an expression that is not known yet");
+    for (ExprId arg : e.args)
+      require(arg >= 0 && arg < id, name(id) + " uses an expression that is not known yet");
     bool inner = false;
     switch (e.kind) {
-      case Expr::Kind::Const: break;
+      case Expr::Kind::Const:
+        break;
       case Expr::Kind::Position:
         check_index(e.index, id);
         inner = varies(e.index);
@@ -179,8 +197,10 @@ class Checker {
         require(e.binding >= 0 && static_cast<std::size_t>(e.binding) < kernel_.bindings.size(),
                 name(id) + " loads from a binding that is not there");
         const Binding& b = kernel_.bindings[static_cast<std::size_t>(e.binding)];
-        require(b.read, name(id) + " loads from " + binding_name(e.binding) + ", which is not marked as read");
-        require(b.dtype == e.dtype, name(id) + " loads another dtype than " + binding_name(e.binding) + " has");
+        require(b.read, name(id) + " loads from " + binding_name(e.binding) +
+                            ", which is not marked as read");
+        require(b.dtype == e.dtype,
+                name(id) + " loads another dtype than " + binding_name(e.binding) + " has");
         check_index(e.index, id);
         check_guards(e, id);
         if (points() > 0) check_range(e.index, e.guards, b.elements, name(id));
@@ -194,7 +214,8 @@ class Checker {
         break;
       case Expr::Kind::Op: {
         require(op_class(e.op) == OpClass::Elementwise, name(id) + " is no elementwise op");
-        require(static_cast<int>(e.args.size()) == op_arity(e.op), name(id) + " has the wrong number of arguments");
+        require(static_cast<int>(e.args.size()) == op_arity(e.op),
+                name(id) + " has the wrong number of arguments");
         for (ExprId arg : e.args) inner |= expr(arg).inner;
         check_op_types(e, id);
         break;
@@ -204,23 +225,27 @@ class Checker {
         require(!e.inner, name(id) + " is a reduction but marked as inner");
         return;
     }
-    require(e.inner == inner, name(id) + (inner ? " varies along a row but is not marked so"
-                                                : " is marked as inner but does not vary along a row"));
+    require(e.inner == inner,
+            name(id) + (inner ? " varies along a row but is not marked so"
+                              : " is marked as inner but does not vary along a row"));
   }
 
   void check_op_types(const Expr& e, ExprId id) const {
     const DType first = expr(e.args[0]).dtype;
     const std::string who = name(id);
     switch (e.op) {
-      case OpKind::Cast: return;
+      case OpKind::Cast:
+        return;
       case OpKind::Where:
-        require(first == DType::Bool && expr(e.args[1]).dtype == e.dtype && expr(e.args[2]).dtype == e.dtype,
+        require(first == DType::Bool && expr(e.args[1]).dtype == e.dtype &&
+                    expr(e.args[2]).dtype == e.dtype,
                 who + " selects between values of different dtypes");
         return;
       case OpKind::Less:
       case OpKind::LessEqual:
       case OpKind::Equal:
-        require(e.dtype == DType::Bool && expr(e.args[1]).dtype == first, who + " compares different dtypes");
+        require(e.dtype == DType::Bool && expr(e.args[1]).dtype == first,
+                who + " compares different dtypes");
         return;
       default:
         for (ExprId arg : e.args) require(expr(arg).dtype == e.dtype, who + " mixes dtypes");
@@ -238,27 +263,36 @@ class Checker {
     require(s.binding >= 0 && static_cast<std::size_t>(s.binding) < kernel_.bindings.size(),
             who + " goes to a binding that is not there");
     const Binding& b = kernel_.bindings[static_cast<std::size_t>(s.binding)];
-    require(b.written, who + " goes to " + binding_name(s.binding) + ", which is not marked as written");
-    require(b.dtype == expr(s.value).dtype, who + " puts another dtype than " + binding_name(s.binding) + " has");
+    require(b.written,
+            who + " goes to " + binding_name(s.binding) + ", which is not marked as written");
+    require(b.dtype == expr(s.value).dtype,
+            who + " puts another dtype than " + binding_name(s.binding) + " has");
     check_index(s.index, end);
     require(!s.index.uses_data(), who + " goes where data say");
-    require(s.inner == (varies(s.index) || expr(s.value).inner), who + " says wrongly whether it is inner");
+    require(s.inner == (varies(s.index) || expr(s.value).inner),
+            who + " says wrongly whether it is inner");
     const std::int64_t needed = s.inner ? points() : kernel_.outer_size();
     if (needed > 0) check_range(s.index, {}, b.elements, who);
-    require(needed <= b.elements, who + " puts more elements than " + binding_name(s.binding) + " has");
+    require(needed <= b.elements,
+            who + " puts more elements than " + binding_name(s.binding) + " has");
   }
 
   // ---- hints
 
   void check_hints() const {
-    const auto exists = [&](ExprId id) { return id >= 0 && static_cast<std::size_t>(id) < kernel_.exprs.size(); };
+    const auto exists = [&](ExprId id) {
+      return id >= 0 && static_cast<std::size_t>(id) < kernel_.exprs.size();
+    };
     if (kernel_.matmul) {
       const MatMulHint& h = *kernel_.matmul;
-      require(exists(h.lhs) && exists(h.rhs) && exists(h.acc), "its matmul hint names no expressions");
-      require(static_cast<int>(kernel_.vars.size()) == kernel_.outer_count + 1 && kernel_.outer_count >= 2,
+      require(exists(h.lhs) && exists(h.rhs) && exists(h.acc),
+              "its matmul hint names no expressions");
+      require(static_cast<int>(kernel_.vars.size()) == kernel_.outer_count + 1 &&
+                  kernel_.outer_count >= 2,
               "has a matmul hint but not the variables of a product");
       for (ExprId id : {h.lhs, h.rhs}) {
-        require(expr(id).kind == Expr::Kind::Load && expr(id).guards.empty() && expr(id).index.is_affine(),
+        require(expr(id).kind == Expr::Kind::Load && expr(id).guards.empty() &&
+                    expr(id).index.is_affine(),
                 name(id) + " is no plain operand of a product");
       }
       require(expr(h.acc).kind == Expr::Kind::Reduce && expr(h.acc).reduce == ReduceKind::Sum,
@@ -266,10 +300,12 @@ class Checker {
     }
     if (kernel_.scatter) {
       const ScatterHint& h = *kernel_.scatter;
-      require(exists(h.sum) && exists(h.indices) && exists(h.source), "its scatter hint names no expressions");
+      require(exists(h.sum) && exists(h.indices) && exists(h.source),
+              "its scatter hint names no expressions");
       require(static_cast<int>(kernel_.vars.size()) == kernel_.outer_count + 1,
               "has a scatter hint but not one inner variable");
-      require(h.row_var >= 0 && h.row_var < kernel_.outer_count, "its scatter hint names no outer variable");
+      require(h.row_var >= 0 && h.row_var < kernel_.outer_count,
+              "its scatter hint names no outer variable");
       require(expr(h.indices).dtype == DType::I32 && expr(h.sum).kind == Expr::Kind::Reduce,
               "its scatter hint does not fit");
     }
