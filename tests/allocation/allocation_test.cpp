@@ -23,22 +23,29 @@ void* allocate(std::size_t size, std::size_t alignment) {
 }
 }  // namespace
 
-void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t align) {
+// Not inlined, because GCC then takes the pair of a new and a free for a mistake.
+#define COUNTED __attribute__((noinline))
+
+COUNTED void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+COUNTED void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+COUNTED void* operator new(std::size_t size, std::align_val_t align) {
   return allocate(size, static_cast<std::size_t>(align));
 }
-void* operator new[](std::size_t size, std::align_val_t align) {
+COUNTED void* operator new[](std::size_t size, std::align_val_t align) {
   return allocate(size, static_cast<std::size_t>(align));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+COUNTED void operator delete(void* memory) noexcept { std::free(memory); }
+COUNTED void operator delete[](void* memory) noexcept { std::free(memory); }
+COUNTED void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+COUNTED void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+COUNTED void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+COUNTED void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+COUNTED void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+COUNTED void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace tensorgrad::test {
 namespace {
