@@ -34,6 +34,14 @@ COUNTED void* operator new(std::size_t size, std::align_val_t align) {
 COUNTED void* operator new[](std::size_t size, std::align_val_t align) {
   return allocate(size, static_cast<std::size_t>(align));
 }
+COUNTED void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size, alignof(std::max_align_t));
+}
+COUNTED void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size, alignof(std::max_align_t));
+}
+COUNTED void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+COUNTED void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 COUNTED void operator delete(void* memory) noexcept { std::free(memory); }
 COUNTED void operator delete[](void* memory) noexcept { std::free(memory); }
 COUNTED void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
