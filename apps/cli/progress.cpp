@@ -13,6 +13,8 @@ namespace {
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kQuietSeconds = 20;  // no longer without a line where there is no terminal
 constexpr int kPlainLines = 10;       // of a whole training
+constexpr int kBarWidth = 30;
+constexpr std::size_t kFactsWidth = 46;  // loss 0.0001234  1234 steps/s  59 min 59 s left
 
 std::string rate_text(double rate) {
   return (rate >= 100 ? number(std::round(rate), 6) : number(rate, 3)) + " steps/s";
@@ -36,7 +38,7 @@ void Progress::update(std::int64_t step, double loss, double seconds) {
   const bool last = step == total_;
   const double rate = seconds > 0 ? static_cast<double>(step) / seconds : 0;
   const double left = rate > 0 ? static_cast<double>(total_ - step) / rate : 0;
-  const std::string count = std::to_string(step) + "/" + std::to_string(total_);
+  std::string count = std::to_string(step) + "/" + std::to_string(total_);
   const std::string facts = "loss " + number(loss) + "  " + rate_text(rate) + "  " +
                             human_seconds(last ? seconds : left) + (last ? "" : " left");
 
@@ -52,13 +54,17 @@ void Progress::update(std::int64_t step, double loss, double seconds) {
 
   if (!last && last_shown_ >= 0 && now - last_shown_ < kRedrawSeconds) return;
   last_shown_ = now;
+  // Numbers change their length; the bar should stand still all the same.
+  const std::size_t full = 2 * std::to_string(total_).size() + 1;
+  count.insert(0, full - std::min(full, count.size()), ' ');
   // A line that wraps could not be rewritten: the bar takes what is left, or gives way.
-  const int space = terminal_width() - 1 - static_cast<int>(count.size() + facts.size()) - 8;
+  const std::size_t text = count.size() + std::max(facts.size(), kFactsWidth);
+  const int space = terminal_width() - 1 - static_cast<int>(text) - 7;
   std::string line = "  " + count + "  ";
   if (space >= 4) {
     const double done =
         static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(total_, 1));
-    line += styled(Style::Blue, bar(done, std::min(space, 40))) + "  ";
+    line += styled(Style::Blue, bar(done, std::min(space, kBarWidth))) + "▏ ";
   }
   const int room = terminal_width() - 1 - static_cast<int>(count.size()) - 4;
   line += facts.substr(0, static_cast<std::size_t>(std::max(room, 0)));

@@ -201,7 +201,7 @@ TEST(Cli, OnATerminalTheLineIsRewritten) {
   const ProgramResult result =
       run_on_terminal("tensorgrad", {"train", "sin", "--steps", "200", "--device", "cpu"});
   EXPECT_EQ(result.status, 0) << result.out;
-  EXPECT_TRUE(contains(result.out, "\r  1/200  ")) << result.out;
+  EXPECT_TRUE(contains(result.out, "\r    1/200  ")) << result.out;
   EXPECT_TRUE(contains(result.out, "200/200")) << result.out;
   EXPECT_TRUE(contains(result.out, "\x1b[K")) << result.out;
   EXPECT_TRUE(contains(result.out, "█")) << result.out;
