@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
+#include "runtime/webgpu/context.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::webgpu {
@@ -362,7 +362,14 @@ void WebGpuBackend::poll() {
     const std::lock_guard lock(ready_mutex_);
     late_error_ = std::current_exception();
   }
-  if (!deliver()) std::this_thread::yield();
+  // Who polls while a read is under way waits for it: soon politely, so that the work itself, which
+  // may be running on this very processor, gets on.
+  thread_local Backoff backoff(Backoff::Manner::Quick);
+  if (deliver() || reading_ == 0) {
+    backoff = Backoff(Backoff::Manner::Quick);
+  } else {
+    backoff.pause();
+  }
 }
 
 DeviceCounters WebGpuBackend::counters() const {
