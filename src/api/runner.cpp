@@ -125,7 +125,7 @@ struct Runner::Impl {
   struct LossRead {
     std::vector<ReadRequest> requests;
     float loss = 0;
-    bool done = false;
+    std::atomic<bool> done{false};  // another thread's poll may complete it
     std::exception_ptr error;
   } loss_read;
 

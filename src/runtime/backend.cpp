@@ -1,13 +1,13 @@
 // The blocking calls on top of the completion-based ones.
 #include "runtime/backend.hpp"
 
-#include <thread>
+#include <atomic>
 
 namespace tensorgrad {
 
 void read_now(Backend& backend, const std::vector<ReadRequest>& requests) {
   struct State {
-    bool done = false;
+    std::atomic<bool> done{false};  // another thread's poll may complete this read
     std::exception_ptr error;
   } state;
   const Completion completion{[](void* context, std::exception_ptr error) {
