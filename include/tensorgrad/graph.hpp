@@ -22,8 +22,8 @@
 // - Nodes belong to a phase. `Phase::Gradient` makes outputs, captures and gradients;
 //   `Phase::Update` turns gradients into new parameters. Between the two, gradients may be
 //   accumulated or summed over machines.
-// - Random numbers (when they come) are keyed by seed, node, step and element, never by the order
-//   of evaluation.
+// - Random numbers are keyed by seed, node, step and element, never by the order of evaluation; see
+//   random.hpp.
 #pragma once
 
 #include <deque>
@@ -197,6 +197,9 @@ class Graph {
 
   /// The phase that nodes appended from now on belong to.
   Phase phase = Phase::Gradient;
+
+  bool training = true;    ///< Whether dropout drops; compile_forward traces with false.
+  int random_streams = 0;  ///< How many random ops there are; see random.hpp.
 
   std::vector<NamedTensor> outputs;    ///< A training graph's first output is its loss.
   std::vector<NamedTensor> captures;   ///< Activations the user marked.

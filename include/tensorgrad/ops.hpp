@@ -229,6 +229,17 @@ Tensor layer_norm(Operand x, const std::optional<Tensor>& gain = {},
                   const std::optional<Tensor>& bias = {}, double eps = 1e-5);
 Tensor rms_norm(Operand x, const std::optional<Tensor>& gain = {}, double eps = 1e-6);
 
+// ---- random, keyed by seed, node, step and element; see random.hpp
+/// Uniform in [low, high).
+Tensor uniform(Shape shape, double low = 0, double high = 1, Site site = Site::here());
+/// Normal with mean 0 and variance 1.
+Tensor randn(Shape shape, Site site = Site::here());
+/// Draws an index along `axis` with probability softmax(logits): i32, without that axis.
+Tensor categorical(Operand logits, int axis = -1);
+/// Zeroes elements with probability p and scales the others by 1/(1 − p); the identity in a
+/// forward compile.
+Tensor dropout(Operand x, double p);
+
 // ---- control
 /// `value`, a function of `inputs`, with a gradient of the caller's own: `rule` maps its cotangent
 /// to those of the inputs. Only the path through `inputs` is differentiated.

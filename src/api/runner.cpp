@@ -9,6 +9,7 @@
 #include "tensorgrad/autograd.hpp"
 #include "tensorgrad/compile.hpp"
 #include "tensorgrad/passes.hpp"
+#include "tensorgrad/random.hpp"
 #include "tensorgrad/runtime.hpp"
 #include "tensorgrad/safetensors.hpp"
 
@@ -62,7 +63,11 @@ CompiledIR compile_graph(std::shared_ptr<Graph> graph, bool training,
 
 CompiledIR compile_to_ir(const std::function<Outputs()>& fn, bool training,
                          const std::optional<Optimizer>& optimizer, const Target& target) {
-  return compile_graph(trace(fn), training, optimizer, target, {});
+  const auto traced = trace([&] {
+    current_graph().training = training;
+    return fn();
+  });
+  return compile_graph(traced, training, optimizer, target, {});
 }
 
 Tensor Inputs::operator[](const std::string& name) const {
@@ -118,6 +123,12 @@ struct Runner::Impl {
   };
   std::vector<Slot> slots;
   std::vector<std::uint32_t> staging;
+  /// Where the key of each random stream goes.
+  struct Key {
+    int stream;
+    std::int64_t offset;
+  };
+  std::vector<Key> keys;
   int input_buffer = -1;
   std::int64_t scalars_offset = -1;
 
@@ -139,6 +150,7 @@ struct Runner::Impl {
     optimizer = request.optimizer;
     training = request.training;
     auto graph = tensorgrad::trace([&] {
+      current_graph().training = training;
       Inputs inputs;
       for (const auto& [name, decl] : request.inputs)
         inputs.add(name, tensor_input(name, decl.shape, decl.dtype, {}));
@@ -180,6 +192,10 @@ struct Runner::Impl {
       input_buffer = place.buffer;
       if (name == kStepScalars) {
         scalars_offset = place.offset;
+        continue;
+      }
+      if (const int stream = random_stream(name); stream >= 0) {
+        keys.push_back({stream, place.offset});
         continue;
       }
       slots.push_back({name, place.offset, place.type.shape.size(), place.type, false});
@@ -250,6 +266,10 @@ struct Runner::Impl {
       const auto scalars = step_scalars(*optimizer, steps + 1, rate);
       std::memcpy(staging.data() + scalars_offset, scalars.data(), sizeof scalars);
     }
+    for (const Key& key : keys) {
+      const auto words = random_key(seed, key.stream, steps);
+      std::memcpy(staging.data() + key.offset, words.data(), sizeof words);
+    }
     write_inputs();
     runtime->run();
     ++steps;
@@ -267,6 +287,9 @@ struct Runner::Impl {
     for (const Slot& slot : slots) {
       backend->write(buffer(input_buffer), slot.offset, slot.count, slot.type.dtype,
                      staging.data() + slot.offset);
+    }
+    for (const Key& key : keys) {
+      backend->write(buffer(input_buffer), key.offset, 2, i32, staging.data() + key.offset);
     }
     if (scalars_offset >= 0) {
       backend->write(buffer(input_buffer), scalars_offset, kStepScalarCount, f32,

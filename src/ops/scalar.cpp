@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "tensorgrad/random.hpp"
+
 namespace tensorgrad {
 
 namespace {
@@ -29,6 +31,13 @@ double multiply(DType dtype, double a, double b) {
 // max(x, 0) + log1p(e^(−|x|)): never overflows.
 double softplus_scalar(double x) {
   return maximum_scalar(x, 0) + std::log1p(std::exp(-std::abs(x)));
+}
+
+double random_scalar(const double* args) {
+  const auto word = [&](int k) {
+    return static_cast<std::uint32_t>(static_cast<std::int64_t>(args[k]));
+  };
+  return (threefry({word(0), 0}, {word(1), word(2)})[0] >> 8) * 0x1p-24;
 }
 
 }  // namespace
@@ -85,6 +94,7 @@ double apply_scalar(OpKind op, DType from, DType to, const double* args) {
     case OpKind::LogicalAnd: return a != 0 && b() != 0;
     case OpKind::LogicalOr: return a != 0 || b() != 0;
     case OpKind::Where: return a != 0 ? args[1] : args[2];
+    case OpKind::Random: return random_scalar(args);
 
     case OpKind::ParamInput:
     case OpKind::TensorInput:

@@ -29,6 +29,8 @@ int cost(OpKind op) {
     case OpKind::Sigmoid:
     case OpKind::Softplus:
       return 5;
+    case OpKind::Random:
+      return 8;  // more, but cheaper to make again than to keep
     case OpKind::Pow:
       return 12;
     case OpKind::Div:
@@ -319,14 +321,18 @@ class Fuser {
     const Node& n = node(id);
     const bool copy = is_transparent(n.op);  // a forced view is read through its index map
     if (!copy && !request_.separate.count(n.output())) {
-      std::set<int, std::greater<>> candidates;  // the latest first
+      std::set<int> groups;
       for (TensorId input : n.inputs) {
         TensorId base = strip_reshapes(input);
         if (node(producer(base)).op == OpKind::BroadcastTo && !computes(producer(base))) {
           base = strip_reshapes(node(producer(base)).inputs[0]);
         }
-        if (group_of(producer(base)) >= 0) candidates.insert(group_of(producer(base)));
+        if (group_of(producer(base)) >= 0) groups.insert(group_of(producer(base)));
       }
+      // The latest first, but elementwise ones last: they can be merged into the others.
+      std::vector<int> candidates(groups.rbegin(), groups.rend());
+      std::stable_partition(candidates.begin(), candidates.end(),
+                            [&](int g) { return group(g).kind != GroupKind::Elementwise; });
       for (int g : candidates) {
         Level level = Level::None;
         for (TensorId input : n.inputs) {

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "tensorgrad/random.hpp"
+
 namespace tensorgrad::testing {
 
 namespace {
@@ -98,6 +100,12 @@ double apply(const Expr& e, DType from, const std::vector<double>& x) {
       return x[0] != 0 || x[1] != 0;
     case OpKind::Where:
       return x[0] != 0 ? x[1] : x[2];
+    case OpKind::Random: {
+      const auto word = [&](int k) {
+        return static_cast<std::uint32_t>(static_cast<std::int64_t>(x[k]));
+      };
+      return (threefry({word(0), 0}, {word(1), word(2)})[0] >> 8) * 0x1p-24;
+    }
     default:
       throw std::logic_error(std::string("evaluate: no elementwise op: ") + to_string(e.op));
   }

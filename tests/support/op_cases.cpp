@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensorgrad/autograd.hpp"
+#include "tensorgrad/random.hpp"
 
 namespace tensorgrad::test {
 
@@ -98,6 +99,10 @@ CaseGraph build_case(const OpCase& op_case, bool gradients) {
       graph.outputs.push_back({"out" + std::to_string(graph.outputs.size()), tensor.id()});
     }
   });
+  for (int stream = 0; stream < graph.random_streams; ++stream) {
+    const auto key = random_key(7, stream, 3);
+    result.feeds[random_input(stream)] = Values(key.begin(), key.end());
+  }
   if (op_case.optimizer) {
     append_training(result, *op_case.optimizer, rng);
   } else if (gradients) {

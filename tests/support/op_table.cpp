@@ -625,6 +625,24 @@ void convolution_cases(Cases& cases) {
             [](X x) { return nearest_upsample2d(x[0], 3); });
 }
 
+void random_cases(Cases& cases) {
+  cases.add("uniform", "shapes", {{{3, 5}}}, [](X x) {
+    return several({uniform({3, 5}) * x[0], uniform({}, -1, 1), uniform({7}, 2, 3)});
+  });
+  cases.add("randn", "shapes", {{{3, 5}}}, [](X x) {
+    return several({randn({3, 5}) + x[0], randn({}), randn({2, 1, 33})});
+  });
+  cases
+      .add("categorical", "axes", {{{4, 9}}, {{2, 3}}},
+           [](X x) {
+             return several({categorical(x[0]), categorical(x[0], 0), categorical(x[1])});
+           })
+      .no_gradient = {0, 1};
+  cases.add("dropout", "rates", {{{6, 7}}}, [](X x) {
+    return several({dropout(x[0], 0.5), dropout(x[0], 0.1), dropout(x[0], 0), dropout(x[0], 1)});
+  });
+}
+
 void optimizer_cases(Cases& cases) {
   const auto never = [](const std::string&) { return false; };
   const auto add_case = [&](const char* variant, Optimizer optimizer) {
@@ -667,6 +685,7 @@ const std::vector<OpCase>& op_cases() {
     attention_cases(cases);
     convolution_cases(cases);
     loss_cases(cases);
+    random_cases(cases);
     optimizer_cases(cases);
     return cases.all;
   }();

@@ -162,7 +162,7 @@ class Builder {
     for (std::size_t k = 0; k < args.size(); ++k) n.args[k] = args[k];
     inherit(n);
     for (std::size_t k = 0; k < args.size(); ++k) {
-      const bool block = args.size() == 1 || (op == OpKind::Where && k == 0);
+      const bool block = args.size() == 1 || (args.size() == 3 && k == 0);
       n.args[k] = block ? spread(args[k], n.mask) : spread_unless_single(args[k], n.mask);
     }
     return add(n);

@@ -377,6 +377,8 @@ std::string Body::operation(const Expr& e) {
       return infix("||");
     case OpKind::Where:
       return "select(" + x[2] + ", " + x[1] + ", " + x[0] + ")";
+    case OpKind::Random:
+      return call("tg_random");
 
     case OpKind::StopGradient:
       return x[0];

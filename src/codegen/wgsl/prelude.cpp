@@ -63,6 +63,40 @@ fn tg_div_i32(a: i32, b: i32) -> i32 {
   return select(a / select(b, 1, b == 0 || wraps), 0, b == 0);
 }
 )"},
+    {"tg_random", "", R"(
+// Threefry-2x32 with 20 rounds, counter (index, 0); its first word as a number in [0, 1).
+fn tg_random(index: i32, key0: i32, key1: i32) -> f32 {
+  let keys = vec3u(u32(key0), u32(key1), 0x1BD11BDAu ^ u32(key0) ^ u32(key1));
+  var x = u32(index) + keys.x;
+  var y = keys.y;
+  x += y; y = ((y << 13u) | (y >> 19u)) ^ x;
+  x += y; y = ((y << 15u) | (y >> 17u)) ^ x;
+  x += y; y = ((y << 26u) | (y >> 6u)) ^ x;
+  x += y; y = ((y << 6u) | (y >> 26u)) ^ x;
+  x += keys.y; y += keys.z + 1u;
+  x += y; y = ((y << 17u) | (y >> 15u)) ^ x;
+  x += y; y = ((y << 29u) | (y >> 3u)) ^ x;
+  x += y; y = ((y << 16u) | (y >> 16u)) ^ x;
+  x += y; y = ((y << 24u) | (y >> 8u)) ^ x;
+  x += keys.z; y += keys.x + 2u;
+  x += y; y = ((y << 13u) | (y >> 19u)) ^ x;
+  x += y; y = ((y << 15u) | (y >> 17u)) ^ x;
+  x += y; y = ((y << 26u) | (y >> 6u)) ^ x;
+  x += y; y = ((y << 6u) | (y >> 26u)) ^ x;
+  x += keys.x; y += keys.y + 3u;
+  x += y; y = ((y << 17u) | (y >> 15u)) ^ x;
+  x += y; y = ((y << 29u) | (y >> 3u)) ^ x;
+  x += y; y = ((y << 16u) | (y >> 16u)) ^ x;
+  x += y; y = ((y << 24u) | (y >> 8u)) ^ x;
+  x += keys.y; y += keys.z + 4u;
+  x += y; y = ((y << 13u) | (y >> 19u)) ^ x;
+  x += y; y = ((y << 15u) | (y >> 17u)) ^ x;
+  x += y; y = ((y << 26u) | (y >> 6u)) ^ x;
+  x += y; y = ((y << 6u) | (y >> 26u)) ^ x;
+  x += keys.z; y += keys.x + 5u;
+  return f32(x >> 8u) * 0x1p-24;
+}
+)"},
     {"tg_to_i32", "tg_is_nan", R"(
 // Towards zero, to the nearest i32 where there is none; 0 of NaN.
 fn tg_to_i32(x: f32) -> i32 {

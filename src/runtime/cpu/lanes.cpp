@@ -178,7 +178,7 @@ const Forms2& combination(const Math& math, ReduceKind kind, bool is_float) {
 template <class T>
 void reduce_rows_of(const Reductions<T>& f, ReduceKind kind, const TileRows& tile, T* out) {
   const auto* x = static_cast<const T*>(tile.lanes);
-  T (*reduce)
+  T(*reduce)
   (const T*, size_t) = kind == ReduceKind::Sum    ? f.sum
                        : kind == ReduceKind::Prod ? f.prod
                        : kind == ReduceKind::Max  ? f.max

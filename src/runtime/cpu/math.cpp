@@ -158,6 +158,35 @@ struct Select {
     return hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c);
   }
 };
+struct Random {
+  template <int kBy, class V>
+  static HWY_INLINE void round(V& x, V& y) {
+    x = hn::Add(x, y);
+    y = hn::Xor(hn::Or(hn::ShiftLeft<kBy>(y), hn::ShiftRight<32 - kBy>(y)), x);
+  }
+  template <class D, class V>
+  HWY_INLINE auto operator()(D, V index, V key0, V key1) const {
+    const hn::RebindToUnsigned<D> d;
+    auto x = hn::BitCast(d, index), y = hn::BitCast(d, key1);
+    const auto k0 = hn::BitCast(d, key0), k1 = y;
+    const auto k2 = hn::Xor(hn::Set(d, 0x1BD11BDAu), hn::Xor(k0, k1));
+    const auto odd = [&] { round<13>(x, y), round<15>(x, y), round<26>(x, y), round<6>(x, y); };
+    const auto even = [&] { round<17>(x, y), round<29>(x, y), round<16>(x, y), round<24>(x, y); };
+    const auto inject = [&](auto to_x, auto to_y, uint32_t group) {
+      x = hn::Add(x, to_x);
+      y = hn::Add(y, hn::Add(to_y, hn::Set(d, group)));
+    };
+    x = hn::Add(x, k0);
+    odd(), inject(k1, k2, 1);
+    even(), inject(k2, k0, 2);
+    odd(), inject(k0, k1, 3);
+    even(), inject(k1, k2, 4);
+    odd(), inject(k2, k0, 5);
+    // Below 2^24 a number is the same signed or not, and exact as a float.
+    const auto top = hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<8>(x));
+    return hn::Mul(hn::ConvertTo(F32(), top), hn::Set(F32(), 0x1p-24f));
+  }
+};
 
 template <class Op, class D = F32, class DOut = D>
 void call1(const void* x, void* out, size_t n) {
@@ -167,9 +196,9 @@ template <class Op, class D, class DOut, template <class> class A, template <cla
 void call2(const void* a, const void* b, void* out, size_t n) {
   if (n != 0) map(D(), DOut(), out, n, Op(), A<D>(D(), a), B<D>(D(), b));
 }
-template <class Op, class D, template <class> class B, template <class> class C>
+template <class Op, class D, class DOut, template <class> class B, template <class> class C>
 void call3(const void* a, const void* b, const void* c, void* out, size_t n) {
-  if (n != 0) map(D(), D(), out, n, Op(), Block<D>(D(), a), B<D>(D(), b), C<D>(D(), c));
+  if (n != 0) map(D(), DOut(), out, n, Op(), Block<D>(D(), a), B<D>(D(), b), C<D>(D(), c));
 }
 
 template <class Op, class D = F32, class DOut = D>
@@ -177,10 +206,10 @@ Forms2 forms2() {
   return {call2<Op, D, DOut, Block, Block>, call2<Op, D, DOut, Block, Scalar>,
           call2<Op, D, DOut, Scalar, Block>};
 }
-template <class Op, class D>
+template <class Op, class D, class DOut = D>
 Forms3 forms3() {
-  return {call3<Op, D, Block, Block>, call3<Op, D, Block, Scalar>, call3<Op, D, Scalar, Block>,
-          call3<Op, D, Scalar, Scalar>};
+  return {call3<Op, D, DOut, Block, Block>, call3<Op, D, DOut, Block, Scalar>,
+          call3<Op, D, DOut, Scalar, Block>, call3<Op, D, DOut, Scalar, Scalar>};
 }
 
 // Small whole exponents are products: faster, and no less exact.
@@ -369,6 +398,7 @@ Math make_table() {
   m.logical_and = forms2<And, I32>();
   m.logical_or = forms2<Or, I32>();
   m.select = forms3<Select, I32>();
+  m.random = forms3<Random, I32, F32>();
 
   m.i32_to_f32 = call1<ToF32, I32, F32>;
   m.f32_to_i32 = call1<ToI32, F32, I32>;

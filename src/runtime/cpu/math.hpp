@@ -95,6 +95,9 @@ struct Math {
   // Any lane type: a is an i32 condition, out = a != 0 ? b : c, bits as they are.
   Forms3 select;
 
+  // i32 index, i32 key, i32 key -> f32 in [0, 1): Threefry-2x32, as tensorgrad/random.hpp says.
+  Forms3 random;
+
   Fn1 i32_to_f32;
   Fn1 f32_to_i32;   // toward zero, saturating; 0 of NaN
   Fn1 f32_to_bool;  // x != 0 (true of NaN)

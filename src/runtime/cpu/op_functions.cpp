@@ -101,6 +101,8 @@ OpFunctions functions_of(const Math& m, OpKind op, DType from, DType to) {
       return binary(m.logical_or);
     case OpKind::Where:
       return ternary(m.select);
+    case OpKind::Random:
+      return ternary(m.random);
       // All other classes.
 #define TENSORGRAD_CASE_Elementwise(Kind)
 #define TENSORGRAD_CASE_Input(Kind) case OpKind::Kind:

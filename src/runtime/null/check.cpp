@@ -241,6 +241,12 @@ class Checker {
                     expr(e.args[2]).dtype == e.dtype,
                 who + " selects between values of different dtypes");
         return;
+      case OpKind::Random:
+        for (ExprId arg : e.args) {
+          require(expr(arg).dtype == DType::I32 && e.dtype == DType::F32,
+                  who + " does not make f32 of i32");
+        }
+        return;
       case OpKind::Less:
       case OpKind::LessEqual:
       case OpKind::Equal:

@@ -372,7 +372,8 @@ std::vector<Values> evaluate(const Call& c) {
     case OpKind::Equal:
     case OpKind::LogicalAnd:
     case OpKind::LogicalOr:
-    case OpKind::Where: return {elementwise(c)};
+    case OpKind::Where:
+    case OpKind::Random: return {elementwise(c)};
 
     case OpKind::StopGradient:
     case OpKind::Reshape: return {c.input(0)};
