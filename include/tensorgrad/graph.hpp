@@ -56,6 +56,7 @@ enum class OpClass : std::uint8_t {
   Reduce,
   Contract,
   Scatter,
+  Special,
   Update
 };
 
@@ -97,7 +98,7 @@ struct AxesAttr {
 };  ///< Reduce*: ascending, never negative
 struct AxisAttr {
   int axis;
-};  ///< Arg*, Concat, gathers, ScatterAdd
+};  ///< Arg*, Concat, gathers, ScatterAdd, LinearScan
 struct PermAttr {
   std::vector<int> perm;
 };  ///< Permute: output axis i is input axis perm[i]
@@ -115,6 +116,16 @@ struct WindowAttr {
   int axis;
   std::int64_t size, stride, dilation, count;
 };
+/// Scan*: see src/ops/selective_scan.cpp.
+struct ScanAttr {
+  bool zoh = true;         ///< B̄ = expm1(Δa)/a·B, else Δ·B
+  std::int64_t chunk = 1;  ///< time steps a chunk; the last may be shorter
+};
+/// Attention*: see src/ops/attention.cpp.
+struct AttentionAttr {
+  double scale = 1;
+  bool causal = true;
+};
 /// AdamUpdate and SgdUpdate. Rate, bias corrections and decay factor come as a tensor (see
 /// optim/update.hpp), because they change from step to step.
 struct UpdateAttr {
@@ -127,7 +138,7 @@ struct UpdateAttr {
 
 using Attrs = std::variant<NoAttrs, InputAttr, StateAttr, ValueAttr, IotaAttr, LiteralAttr,
                            ShapeAttr, DTypeAttr, AxesAttr, AxisAttr, PermAttr, SliceAttr, PadAttr,
-                           WindowAttr, UpdateAttr>;
+                           WindowAttr, ScanAttr, AttentionAttr, UpdateAttr>;
 
 /// The attributes as the printer shows them (`axes=[0, 2]`); empty if there are none. Equal text
 /// means equal attributes, except for literals.

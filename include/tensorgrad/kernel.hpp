@@ -92,6 +92,23 @@ struct ScatterHint {
   int row_var = -1;
 };
 
+/// A tensor as a special kernel sees it: element (i0, i1, …) is element offset + Σ strides[k]·i_k
+/// of the binding. Strides are 0 along broadcast axes and negative along flipped ones.
+struct StridedOperand {
+  int binding = -1;  ///< -1: an output that nobody reads, not to be written
+  TensorType type;
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> strides;
+};
+
+/// A node that is a kernel of its own (a scan, attention): how it is computed is known to the
+/// backends by its op. Such a kernel has bindings, but no variables, expressions or stores.
+struct SpecialHint {
+  OpKind op;
+  Attrs attrs;
+  std::vector<StridedOperand> inputs, outputs;
+};
+
 struct Kernel {
   std::string name;  ///< `matmul_add_relu`: what it does, for people
   Phase phase = Phase::Gradient;
@@ -102,6 +119,7 @@ struct Kernel {
   std::vector<Store> stores;
   std::optional<MatMulHint> matmul;
   std::optional<ScatterHint> scatter;
+  std::optional<SpecialHint> special;
   std::vector<NodeId> nodes;  ///< the graph nodes it computes
 
   std::int64_t outer_size() const;

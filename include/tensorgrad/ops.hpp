@@ -46,6 +46,16 @@ struct AttentionOptions {
   bool causal = true;
   std::optional<double> scale = {};  ///< 1/√D unless said.
 };
+enum class Discretization { Zoh, Euler };
+struct SelectiveScanOptions {
+  Discretization discretization = Discretization::Zoh;
+  bool delta_softplus = true;                ///< Δ = softplus(delta), else delta itself.
+  std::optional<Tensor> initial_state = {};  ///< [B, D, N]; zero unless given.
+};
+struct ScanResult {
+  Tensor y;            ///< [B, L, D]
+  Tensor final_state;  ///< [B, D, N]
+};
 struct ConvOptions {
   std::int64_t stride = 1, padding = 0, dilation = 1;
   int groups = 1;
@@ -142,6 +152,9 @@ Tensor argmin(Operand x, std::optional<int> axis = {}, bool keepdims = false);
 
 // ---- scans
 /// Sums of all elements up to and including each, along `axis`.
+/// h_{t+1} = a_t·h_t + b_t along `axis`, from h_0 = initial (without the axis): h_0 to h_T, one
+/// more than a and b have.
+Tensor linear_scan(Operand a, const Tensor& b, const Tensor& initial, int axis);
 Tensor cumsum(Operand x, int axis = -1);
 
 // ---- shape
@@ -211,6 +224,13 @@ Tensor attention(Operand q, const Tensor& k, const Tensor& v, AttentionOptions o
 /// Rotary embedding of [..., T, D]: pairs (i, i + D/2) turn with the position.
 Tensor rope(Operand x, RopeOptions options = {});
 
+// ---- state space
+/// The selective scan of Mamba: u, delta [B, L, D], A_log [D, N], B, C [B, L, N], D [D]. With
+/// Δ = softplus(delta), a = −exp(A_log): h_t = e^{Δa}·h_{t−1} + B̄_t·u_t, y_t = Σ_n C_t·h_t + D·u_t,
+/// where B̄ = (e^{Δa} − 1)/a·B (zoh) or Δ·B (euler).
+ScanResult selective_scan(Operand u, const Tensor& delta, const Tensor& A_log, const Tensor& B,
+                          const Tensor& C, const Tensor& D, SelectiveScanOptions options = {});
+
 // ---- convolution and pooling
 /// x [N, C, T], weight [O, C/groups, k], bias [O].
 Tensor conv1d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {},
@@ -218,8 +238,12 @@ Tensor conv1d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias
 /// x [N, C, H, W], weight [O, C/groups, kh, kw], bias [O].
 Tensor conv2d(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {},
               ConvOptions options = {});
-/// Depthwise over time, seeing the past only: x [B, L, D], weight [D, K], bias [D].
-Tensor conv1d_causal(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {});
+/// Depthwise over time, seeing the past only: x [B, L, D], weight [D, K], bias [D]. `window`
+/// [B, K−1, D] is what came before x; zero unless given.
+Tensor conv1d_causal(Operand x, const Tensor& weight, const std::optional<Tensor>& bias = {},
+                     const std::optional<Tensor>& window = {});
+/// What conv1d_causal needs to go on behind x: the last K−1 inputs, [B, K−1, D].
+Tensor last_window(Operand x, std::int64_t taps, const std::optional<Tensor>& window = {});
 Tensor max_pool2d(Operand x, PoolOptions options = {});
 Tensor avg_pool2d(Operand x, PoolOptions options = {});
 Tensor nearest_upsample2d(Operand x, std::int64_t factor);

@@ -2,11 +2,20 @@
 // function of its own that can be called and printed; run_passes is the ordered list of all.
 #pragma once
 
+#include <limits>
 #include <memory>
 
 #include "tensorgrad/graph.hpp"
 
 namespace tensorgrad {
+
+/// What a target wants of the graph.
+struct PassOptions {
+  int parallelism = 1;  ///< Rows a kernel should have before long reductions are split.
+  /// Attention over this many keys or more stays one kernel; below, it becomes products and a
+  /// softmax.
+  std::int64_t fused_attention = std::numeric_limits<std::int64_t>::max();
+};
 
 /// Folds constants, drops identities (x·1, x+0, reshape to the same shape, stop_gradient after
 /// differentiation), merges chains of views.
@@ -22,7 +31,10 @@ std::shared_ptr<Graph> eliminate_dead(const Graph& graph);
 /// gives `parallelism` partial results or more.
 std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism);
 
-/// All passes in order. `parallelism` as in Target.
-std::shared_ptr<Graph> run_passes(const Graph& graph, int parallelism = 1);
+/// Attention over fewer than `keys` keys as products and a softmax, with the scores in memory.
+std::shared_ptr<Graph> expand_attention(const Graph& graph, std::int64_t keys);
+
+/// All passes in order.
+std::shared_ptr<Graph> run_passes(const Graph& graph, const PassOptions& options = {});
 
 }  // namespace tensorgrad

@@ -54,7 +54,7 @@ CompiledIR compile_graph(std::shared_ptr<Graph> graph, bool training,
   }
   CompiledIR ir;
   ir.traced = graph;
-  ir.optimized = run_passes(*graph, target.parallelism);
+  ir.optimized = run_passes(*graph, target.passes);
   ir.plan = std::make_shared<const Plan>(plan(ir.optimized, target, shared));
   return ir;
 }

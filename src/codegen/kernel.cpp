@@ -72,6 +72,20 @@ std::string text(const Expr& e) {
   return "?";
 }
 
+std::string text(const StridedOperand& operand) {
+  if (operand.binding < 0) return "nothing";
+  return operand.type.to_string() + " b" + std::to_string(operand.binding) + " + " +
+         std::to_string(operand.offset) + " by " + list_text(operand.strides);
+}
+
+std::string text(const SpecialHint& special) {
+  std::string result =
+      std::string("  ") + to_string(special.op) + "(" + to_string(special.attrs) + ")\n";
+  for (const StridedOperand& operand : special.inputs) result += "    of " + text(operand) + "\n";
+  for (const StridedOperand& operand : special.outputs) result += "    to " + text(operand) + "\n";
+  return result;
+}
+
 }  // namespace
 
 std::string Kernel::to_string() const {
@@ -89,6 +103,7 @@ std::string Kernel::to_string() const {
               std::to_string(b.offset) +
               (b.written ? (b.read ? ", read and written" : ", written") : "") + "\n";
   }
+  if (special) result += text(*special);
   for (std::size_t k = 0; k < exprs.size(); ++k) {
     result += "  e" + std::to_string(k) + (exprs[k].inner ? " (inner)" : "") + " = " +
               text(exprs[k]) + "\n";

@@ -42,6 +42,7 @@ class Lowerer {
   LoweredKernel lower_group() {
     const Group& group = fusion_.groups[static_cast<std::size_t>(group_)];
     kernel().phase = group.phase;
+    if (group.kind == GroupKind::Special) return lower_special(group);
     make_space(group);
     for (TensorId id : group.stores) {
       const bool full = fusion_.full[static_cast<std::size_t>(graph_.tensor(id).producer)];
@@ -56,6 +57,24 @@ class Lowerer {
     if (kernel().nodes.empty())
       kernel().nodes = group.nodes;  // a view made real: nothing but loads
     kernel().name = kernel_name(graph_, kernel().nodes);
+    return std::move(result_);
+  }
+
+  /// Operands are read through strided views of what lives in memory.
+  LoweredKernel lower_special(const Group& group) {
+    const Node& n = graph_.node(group.nodes.front());
+    SpecialHint hint{n.op, n.attrs, {}, {}};
+    for (TensorId id : n.inputs) hint.inputs.push_back(strided(id));
+    for (TensorId id : n.outputs) {
+      StridedOperand operand{-1, graph_.type(id), 0, graph_.type(id).shape.strides()};
+      const bool stored =
+          std::find(group.stores.begin(), group.stores.end(), id) != group.stores.end();
+      if (stored) operand.binding = binding(id, true);
+      hint.outputs.push_back(std::move(operand));
+    }
+    kernel().special = std::move(hint);
+    kernel().nodes = group.nodes;
+    kernel().name = to_string(n.op);
     return std::move(result_);
   }
 
@@ -117,7 +136,28 @@ class Lowerer {
         add_vars(graph_.type(n.inputs[1]).shape, false);
         break;
       }
+      case GroupKind::Special:
+        break;
     }
+  }
+
+  StridedOperand strided(TensorId id) {
+    StridedOperand operand;
+    operand.type = graph_.type(id);
+    const Shape& shape = operand.type.shape;
+    std::vector<Index> index;
+    for (int axis = 0; axis < shape.rank(); ++axis) index.push_back(Index::var(axis, shape[axis]));
+    while (!fusion_.realised[static_cast<std::size_t>(id)]) {
+      const Node& view = graph_.producer(id);
+      index = through_view(graph_, view, index);
+      id = view.inputs[0];
+    }
+    const Index at = ravel(index, graph_.type(id).shape);
+    if (!at.is_affine()) throw InternalError("lower: an operand that is no strided view");
+    operand.offset = at.constant();
+    for (int axis = 0; axis < shape.rank(); ++axis) operand.strides.push_back(at.stride(axis));
+    operand.binding = binding(id, false);
+    return operand;
   }
 
   const Node& anchor(const Group& group, OpKind op) const {
@@ -279,6 +319,7 @@ class Lowerer {
         return matmul(n, node_id, index);
       case OpClass::Scatter:
         return scatter(n, node_id, index);
+      case OpClass::Special:
       case OpClass::Input:
       case OpClass::Update:
         break;

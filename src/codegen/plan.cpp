@@ -422,7 +422,7 @@ class Planner {
     std::int64_t total = 0;
     for (const auto& segment : layout_.segments) {
       // On a GPU enough pieces to keep it busy; on a CPU the executor splits by itself.
-      const std::int64_t pieces = plan_.target.parallelism > 8
+      const std::int64_t pieces = plan_.target.passes.parallelism > 8
                                       ? std::clamp<std::int64_t>(segment.updated / 2048, 1, 1024)
                                       : 1;
       parts.push_back(segment.updated == 0 ? 0 : pieces);

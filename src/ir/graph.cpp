@@ -74,6 +74,12 @@ struct AttrsPrinter {
     return "axis=" + std::to_string(a.axis) + ", size=" + std::to_string(a.size) +
            ", stride=" + std::to_string(a.stride) + ", dilation=" + std::to_string(a.dilation);
   }
+  std::string operator()(const ScanAttr& a) const {
+    return std::string(a.zoh ? "zoh" : "euler") + ", chunk=" + std::to_string(a.chunk);
+  }
+  std::string operator()(const AttentionAttr& a) const {
+    return "scale=" + number_text(a.scale) + (a.causal ? ", causal" : "");
+  }
   std::string operator()(const UpdateAttr& a) const {
     std::ostringstream text;
     if (a.beta2 != 0) {

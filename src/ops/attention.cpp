@@ -1,40 +1,69 @@
-// Scaled dot-product attention over [B, H, T, D].
+// Scaled dot-product attention over [B, H, T, D], as one op whose backward makes the weights again
+// from the rows' log-sum-exp, so that no [T, S] tensor need live in memory.
 #include <cmath>
 
 #include "ops/rule.hpp"
 
 namespace tensorgrad {
 
-// softmax(q·kᵀ·scale)·v. With grouped heads, H/G query heads share each of the G key and value
-// heads.
+namespace {
+
+void check_heads(const Rule& r) {
+  const Shape &q = r.type(0).shape, &k = r.type(1).shape, &v = r.type(2).shape;
+  const bool ranks = q.rank() == 4 && k.rank() == 4 && v.rank() == 4;
+  if (r.type(0).dtype != f32 || r.type(1).dtype != f32 || r.type(2).dtype != f32 || !ranks ||
+      q[0] != k[0] || k[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
+      q[1] % k[1] != 0) {
+    r.fail("q, k and v are " + r.type(0).to_string() + ", " + r.type(1).to_string() + " and " +
+           r.type(2).to_string() +
+           "; they must be [batch, heads, time, dim] with equal batch, equal dim of q and k, equal "
+           "heads and time of k and v, and a multiple of the key heads as query heads.");
+  }
+}
+
+}  // namespace
+
+// o = P·v with P_ij = e^{s_ij − L_i}, s = scale·q·kᵀ (−∞ where j > i if causal), and L, the
+// log-sum-exp of each row. With grouped heads, H/G query heads share each of the G key heads.
+Types infer_Attention(const Rule& r) {
+  check_heads(r);
+  const Shape &q = r.type(0).shape, &v = r.type(2).shape;
+  return {{f32, {q[0], q[1], q[2], v[3]}}, {f32, {q[0], q[1], q[2]}}};
+}
+// With dP = do·vᵀ and δ_i = Σ o·do, dS = P·(dP − δ):
+// dq = scale·dS·k, dk = scale·dSᵀ·q, dv = Pᵀ·do. Nothing flows back from L.
+void grad_Attention(GradContext& c) {
+  const Tensor g = c.cotangent(), delta = sum(c.output(0) * g, {.axes = -1});
+  const std::vector<Tensor> operands{c.input(0), c.input(1), c.input(2), c.output(1), delta, g};
+  const auto attr = c.attr<AttentionAttr>();
+  if (c.needs(0)) c.give(0, emit(OpKind::AttentionGradQ, operands, attr, {}));
+  if (!c.needs(1) && !c.needs(2)) return;
+  const std::vector<Tensor> kv = emit_all(OpKind::AttentionGradKV, operands, attr, {});
+  c.give(1, kv[0]);
+  c.give(2, kv[1]);
+}
+
+// (q, k, v, L, δ, do) → dq
+Types infer_AttentionGradQ(const Rule& r) {
+  check_heads(r);
+  return {r.type(0)};
+}
+void grad_AttentionGradQ(GradContext& c) { not_differentiable(c); }
+
+// (q, k, v, L, δ, do) → dk, dv
+Types infer_AttentionGradKV(const Rule& r) {
+  check_heads(r);
+  return {r.type(1), r.type(2)};
+}
+void grad_AttentionGradKV(GradContext& c) { not_differentiable(c); }
+
 Tensor attention(Operand query, const Tensor& key, const Tensor& value, AttentionOptions options) {
   SiteScope scope(query.site());
   const Tensor q = float_tensor("attention", query);
-  check_operand("attention", key, query.site());
-  check_operand("attention", value, query.site());
-  const auto types =
-      q.type().to_string() + ", " + key.type().to_string() + " and " + value.type().to_string();
-  const bool ranks = q.rank() == 4 && key.rank() == 4 && value.rank() == 4;
-  if (!ranks || q.shape(0) != key.shape(0) || key.shape(0) != value.shape(0) ||
-      key.shape(1) != value.shape(1) || key.shape(2) != value.shape(2) ||
-      q.shape(3) != key.shape(3) || q.shape(1) % key.shape(1) != 0) {
-    fail_op("attention",
-            "q, k and v are " + types +
-                "; they must be [batch, heads, time, dim] with equal batch, equal dim of q and k, "
-                "equal heads and time "
-                "of k and v, and a multiple of the key heads as query heads.",
-            query.site());
-  }
-  const std::int64_t batch = q.shape(0), heads = q.shape(1), rows = q.shape(2), dim = q.shape(3);
-  const std::int64_t groups = key.shape(1), columns = key.shape(2), share = heads / groups;
-  const double scale = options.scale ? *options.scale : 1.0 / std::sqrt(static_cast<double>(dim));
-  // The query heads of a group are rows of one product: [B, G, share·T, D]·[B, G, D, S].
-  const Tensor grouped = reshape(q, {batch, groups, share * rows, dim});
-  Tensor scores = matmul(grouped, swap_axes(key, -1, -2)) * scale;
-  scores = reshape(scores, {batch, heads, rows, columns});
-  const Tensor weights = options.causal ? softmax_causal(scores) : softmax(scores);
-  const Tensor mixed = matmul(reshape(weights, {batch, groups, share * rows, columns}), value);
-  return reshape(mixed, {batch, heads, rows, value.shape(3)});
+  const double dim = q.rank() == 4 ? static_cast<double>(q.shape(3)) : 1;
+  const double scale = options.scale ? *options.scale : 1.0 / std::sqrt(dim);
+  return emit(OpKind::Attention, {q, key, value}, AttentionAttr{scale, options.causal},
+              query.site());
 }
 
 }  // namespace tensorgrad

@@ -128,8 +128,26 @@ Tensor conv1d(Operand input, const Tensor& weight, const std::optional<Tensor>& 
   return bias ? y + reshape(*bias, {1, groups * out, 1}) : y;
 }
 
+namespace {
+/// x [B, L, D] behind the taps − 1 inputs that came before it.
+Tensor with_past(const char* op, const Tensor& x, std::int64_t taps,
+                 const std::optional<Tensor>& window, Site site) {
+  if (taps == 1) return x;
+  if (!window) return pad(x, {{0, 0}, {taps - 1, 0}, {0, 0}});
+  check_operand(op, *window, site);
+  if (window->shape() != Shape{x.shape(0), taps - 1, x.shape(2)}) {
+    fail_op(op,
+            "the window must be f32" + Shape{x.shape(0), taps - 1, x.shape(2)}.to_string() +
+                " beside x " + x.type().to_string() + ", not " + window->type().to_string() + ".",
+            site);
+  }
+  return concat({*window, x}, 1);
+}
+}  // namespace
+
 // y[b, l, d] = bias[d] + Σ_k w[d, k]·x[b, l − (K−1) + k, d]: the last tap sees the present
-Tensor conv1d_causal(Operand input, const Tensor& weight, const std::optional<Tensor>& bias) {
+Tensor conv1d_causal(Operand input, const Tensor& weight, const std::optional<Tensor>& bias,
+                     const std::optional<Tensor>& window) {
   SiteScope scope(input.site());
   const Tensor x = float_tensor("conv1d_causal", input);
   check_operand("conv1d_causal", weight, input.site());
@@ -143,13 +161,25 @@ Tensor conv1d_causal(Operand input, const Tensor& weight, const std::optional<Te
             input.site());
   }
   const std::int64_t taps = weight.shape(1), length = x.shape(1);
-  const Tensor padded = pad(x, {{0, 0}, {taps - 1, 0}, {0, 0}});
+  const Tensor padded = with_past("conv1d_causal", x, taps, window, input.site());
   Tensor y;
   for (std::int64_t k = 0; k < taps; ++k) {
     const Tensor tap = narrow(padded, 1, k, length) * squeeze(narrow(weight, 1, k, 1), 1);
     y = y.valid() ? y + tap : tap;
   }
   return bias ? y + *bias : y;
+}
+
+Tensor last_window(Operand input, std::int64_t taps, const std::optional<Tensor>& window) {
+  SiteScope scope(input.site());
+  const Tensor x = float_tensor("last_window", input);
+  if (x.rank() != 3 || taps < 2) {
+    fail_op("last_window",
+            "needs [batch, length, channels] and two taps or more, not " + x.type().to_string() +
+                " and " + std::to_string(taps) + ".",
+            input.site());
+  }
+  return narrow(with_past("last_window", x, taps, window, input.site()), 1, x.shape(1), taps - 1);
 }
 
 namespace {

@@ -58,6 +58,10 @@ void check_operand(const char* op, const Tensor& tensor, Site site) {
 }
 
 Tensor emit(OpKind op, const std::vector<Tensor>& inputs, Attrs attrs, Site site) {
+  return emit_all(op, inputs, std::move(attrs), site).front();
+}
+
+std::vector<Tensor> emit_all(OpKind op, const std::vector<Tensor>& inputs, Attrs attrs, Site site) {
   site = current_site(site);
   std::vector<TensorId> ids;
   ids.reserve(inputs.size());
@@ -67,7 +71,9 @@ Tensor emit(OpKind op, const std::vector<Tensor>& inputs, Attrs attrs, Site site
   }
   Graph& graph = current_graph();
   const NodeId node = graph.add(op, std::move(ids), std::move(attrs), site);
-  return {&graph, graph.node(node).output()};
+  std::vector<Tensor> outputs;
+  for (TensorId id : graph.node(node).outputs) outputs.emplace_back(&graph, id);
+  return outputs;
 }
 
 int resolve_axis(const char* op, int axis, int rank, const TensorType& type, Site site) {

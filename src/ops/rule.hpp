@@ -73,6 +73,8 @@ GradFn grad_rule(OpKind op);
 
 /// Appends a node to its inputs' graph (the current one for leaves) and gives its first output.
 Tensor emit(OpKind op, const std::vector<Tensor>& inputs, Attrs attrs, Site site);
+/// The same for a node of several outputs.
+std::vector<Tensor> emit_all(OpKind op, const std::vector<Tensor>& inputs, Attrs attrs, Site site);
 
 /// The error of a user-facing op whose arguments are wrong before any node is made.
 [[noreturn]] void fail_op(const char* op, const std::string& what, Site site);

@@ -120,6 +120,14 @@ double apply_scalar(OpKind op, DType from, DType to, const double* args) {
     case OpKind::ArgMin:
     case OpKind::MatMul:
     case OpKind::ScatterAdd:
+    case OpKind::LinearScan:
+    case OpKind::ScanState:
+    case OpKind::ScanOutput:
+    case OpKind::ScanGradState:
+    case OpKind::ScanGrad:
+    case OpKind::Attention:
+    case OpKind::AttentionGradQ:
+    case OpKind::AttentionGradKV:
     case OpKind::GlobalNorm:
     case OpKind::AdamUpdate:
     case OpKind::SgdUpdate: break;

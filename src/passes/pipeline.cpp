@@ -3,13 +3,14 @@
 
 namespace tensorgrad {
 
-std::shared_ptr<Graph> run_passes(const Graph& graph, int parallelism) {
-  std::shared_ptr<Graph> g = simplify(graph);
+std::shared_ptr<Graph> run_passes(const Graph& graph, const PassOptions& options) {
+  std::shared_ptr<Graph> g = expand_attention(graph, options.fused_attention);
+  g = simplify(*g);
   g = eliminate_common(*g);
   g = simplify(*g);  // views that became neighbours
   g = eliminate_common(*g);
   g = eliminate_dead(*g);
-  if (parallelism > 1) g = eliminate_dead(*split_reductions(*g, parallelism));
+  if (options.parallelism > 1) g = eliminate_dead(*split_reductions(*g, options.parallelism));
   return g;
 }
 

@@ -104,18 +104,22 @@ class Fuser {
 
   // ---- matmul operands
 
-  /// A matmul reads its operands by strides: an operand that is no strided view of something in
-  /// memory is made one.
+  /// Matmuls and special kernels read their operands by strides: an operand that is no strided view
+  /// of something in memory is made one.
   void force_operands() {
     for (TensorId id : request_.stored) {
       if (is_transparent(node(producer(id)).op)) forced_.insert(id);
     }
     for (const Node& n : graph_.nodes()) {
-      if (n.op != OpKind::MatMul) continue;
+      if (!reads_by_strides(n)) continue;
       for (TensorId operand : n.inputs) {
         if (!strided(operand)) forced_.insert(operand);
       }
     }
+  }
+
+  static bool reads_by_strides(const Node& n) {
+    return op_class(n.op) == OpClass::Contract || op_class(n.op) == OpClass::Special;
   }
 
   bool strided(TensorId operand) const {
@@ -218,7 +222,7 @@ class Fuser {
   bool may_join(NodeId id, int g, Level level) {
     const Group& target = group(g);
     const Node& n = node(id);
-    if (target.phase != n.phase) return false;
+    if (target.phase != n.phase || target.kind == GroupKind::Special) return false;
     const std::int64_t points = level == Level::Full ? target.rows * target.cols : target.rows;
     if (op_class(n.op) != OpClass::Reduce && size(n.output()) != points) return false;
     std::set<int> others;
@@ -253,6 +257,9 @@ class Fuser {
       }
       case OpClass::Scatter:
         start(id, GroupKind::Scatter, size(n.output()), size(n.inputs[1]));
+        break;
+      case OpClass::Special:
+        start(id, GroupKind::Special, size(n.output()), 1);
         break;
       case OpClass::Reduce:
         place_reduce(id);
@@ -422,7 +429,7 @@ class Fuser {
       if (!computes(id) && !update) continue;
       for (TensorId input : node(id).inputs) {
         for_each_source(input, [&](TensorId t) {
-          if (update || node(id).op == OpKind::MatMul) needed[static_cast<std::size_t>(t)] = true;
+          if (update || reads_by_strides(node(id))) needed[static_cast<std::size_t>(t)] = true;
           if (!update && group_of(producer(t)) != group_of(id))
             users[static_cast<std::size_t>(t)].insert(group_of(id));
           if (!update && group_of(producer(t)) == group_of(id))
@@ -469,6 +476,7 @@ class Fuser {
           return true;
         case OpClass::Contract:
         case OpClass::Scatter:
+        case OpClass::Special:
         case OpClass::Update:
           return false;
         default:

@@ -21,6 +21,7 @@ enum class GroupKind : std::uint8_t {
   Column,       ///< one reduction over other axes; outer members only
   MatMul,       ///< one product with its epilogue; outer members only
   Scatter,      ///< one scatter-add with its epilogue; outer members only
+  Special,      ///< one node and nothing else
 };
 
 struct Group {

@@ -15,6 +15,7 @@ bool is_transparent(OpKind op) {
     case OpClass::Reduce:
     case OpClass::Contract:
     case OpClass::Scatter:
+    case OpClass::Special:
     case OpClass::Update:
       return false;
   }

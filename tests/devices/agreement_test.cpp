@@ -22,7 +22,7 @@ class Agreement : public ::testing::TestWithParam<const char*> {
   std::string compare(const Graph& graph, const std::map<std::string, reference::Values>& feeds,
                       double tolerance) {
     Backend& backend = *device_.backend();
-    const auto optimized = run_passes(graph, backend.target().parallelism);
+    const auto optimized = run_passes(graph, backend.target().passes);
     const auto planned = std::make_shared<const Plan>(plan(optimized, backend.target()));
     return difference(run_on_device(backend, planned, feeds), reference_results(graph, feeds),
                       tolerance);

@@ -52,8 +52,8 @@ std::map<std::string, std::string> stage_outputs() {
   target.name = "webgpu";
   target.whole_buffers = true;
   target.max_bindings = 8;
-  target.parallelism = 64;
-  const auto optimized = run_passes(*graph, target.parallelism);
+  target.passes.parallelism = 64;
+  const auto optimized = run_passes(*graph, target.passes);
   out["optimized"] = without_sites(optimized->to_string());
   const Plan planned = plan(optimized, target);
   out["plan"] = planned.to_string();

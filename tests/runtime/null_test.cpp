@@ -147,7 +147,7 @@ TEST(Null, AcceptsEveryPlanOfThePlanner) {
   Target gpu;
   gpu.name = "gpu-like";
   gpu.whole_buffers = true;
-  gpu.parallelism = 64;
+  gpu.passes.parallelism = 64;
   Target wide;
   wide.name = "cpu-like";
   wide.max_bindings = 64;
@@ -155,7 +155,7 @@ TEST(Null, AcceptsEveryPlanOfThePlanner) {
   for (const Target& target : {gpu, wide}) {
     const auto backend = open_null(target);
     const auto accepts = [&](const Graph& graph) {
-      auto planned = std::make_shared<Plan>(plan(run_passes(graph, target.parallelism), target));
+      auto planned = std::make_shared<Plan>(plan(run_passes(graph, target.passes), target));
       std::vector<std::shared_ptr<DeviceBuffer>> buffers;
       for (const BufferSpec& spec : planned->buffers)
         buffers.push_back(backend->create_buffer(spec));

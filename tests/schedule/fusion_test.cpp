@@ -13,12 +13,12 @@ Target gpu() {
   Target target;
   target.whole_buffers = true;
   target.max_bindings = 8;
-  target.parallelism = 64;
+  target.passes.parallelism = 64;
   return target;
 }
 
 Plan planned(const std::function<Outputs()>& fn, const Target& target = gpu()) {
-  return plan(run_passes(*trace(fn), target.parallelism), target);
+  return plan(run_passes(*trace(fn), target.passes), target);
 }
 
 std::vector<std::string> names(const Plan& plan) {

@@ -20,7 +20,7 @@ Target gpu() {
   target.name = "gpu-like";
   target.whole_buffers = true;
   target.max_bindings = 8;
-  target.parallelism = 64;
+  target.passes.parallelism = 64;
   return target;
 }
 
@@ -35,7 +35,7 @@ void check(const Graph& graph, const std::map<std::string, reference::Values>& f
            double tolerance) {
   const Results want = reference_results(graph, feeds);
   for (const Target& target : {gpu(), cpu()}) {
-    const auto optimized = run_passes(graph, target.parallelism);
+    const auto optimized = run_passes(graph, target.passes);
     verify(*optimized);
     const Plan planned = plan(optimized, target);
     EXPECT_EQ(difference(evaluate_plan(planned, feeds), want, tolerance), "")

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/reference/interpreter.hpp"
 #include "tensorgrad/random.hpp"
 
 namespace tensorgrad::testing {
@@ -316,7 +317,49 @@ void check_hints(const Kernel& k) {
 
 }  // namespace
 
+namespace {
+
+/// A special kernel means what its op means on the reference interpreter.
+void evaluate_special(const Kernel& kernel, HostBuffers& buffers) {
+  const SpecialHint& special = *kernel.special;
+  const auto for_each_element = [&](const StridedOperand& operand,
+                                    const std::function<void(double&, std::size_t)>& visit) {
+    const Binding& b = kernel.bindings.at(static_cast<std::size_t>(operand.binding));
+    const std::vector<std::int64_t> dense = operand.type.shape.strides();
+    for (std::int64_t i = 0; i < operand.type.shape.size(); ++i) {
+      std::int64_t at = operand.offset;
+      for (std::size_t k = 0; k < dense.size(); ++k) {
+        at += i / dense[k] % operand.type.shape[static_cast<int>(k)] * operand.strides.at(k);
+      }
+      if (at < 0 || at >= b.elements)
+        throw std::logic_error("evaluate: an operand outside its binding");
+      visit(buffers.at(b.buffer).at(static_cast<std::size_t>(b.offset + at)),
+            static_cast<std::size_t>(i));
+    }
+  };
+  Graph graph;
+  std::map<std::string, reference::Values> feeds;
+  std::vector<TensorId> inputs;
+  for (const StridedOperand& operand : special.inputs) {
+    const std::string name = "in" + std::to_string(inputs.size());
+    inputs.push_back(
+        graph.node(graph.add(OpKind::TensorInput, {}, InputAttr{name, operand.type}, {})).output());
+    feeds[name].resize(static_cast<std::size_t>(operand.type.shape.size()));
+    for_each_element(operand, [&](double& value, std::size_t i) { feeds[name][i] = value; });
+  }
+  const Node node = graph.node(graph.add(special.op, inputs, special.attrs, {}));
+  const std::vector<reference::Values> tensors = reference::Interpreter(graph).run(feeds);
+  for (std::size_t k = 0; k < special.outputs.size(); ++k) {
+    if (special.outputs[k].binding < 0) continue;
+    const reference::Values& values = tensors.at(static_cast<std::size_t>(node.outputs[k]));
+    for_each_element(special.outputs[k], [&](double& value, std::size_t i) { value = values[i]; });
+  }
+}
+
+}  // namespace
+
 void evaluate(const Kernel& kernel, HostBuffers& buffers) {
+  if (kernel.special) return evaluate_special(kernel, buffers);
   check_hints(kernel);
   const HostBuffers before = buffers;
   Evaluator at(kernel, before);

@@ -597,9 +597,61 @@ void attention_cases(Cases& cases) {
   cases.add("rope", "offset", {{{2, 5, 6}}, {{1, 1, 3, 2}}}, [](X x) {
     return several({rope(x[0]), rope(x[0], {.base = 100, .offset = constant(3.0)}), rope(x[1])});
   });
+  cases.add("linear_scan", "axes", {{{2, 5, 3}}, {{2, 5, 3}}, {{2, 3}}, {{5, 3}}, {{2, 5}}},
+            [](X x) {
+              return several({linear_scan(x[0], x[1], x[2], 1), linear_scan(x[0], x[1], x[3], 0),
+                              linear_scan(x[0], x[1], x[4], -1)});
+            });
+  cases.add("linear_scan", "views", {{{4, 1, 3}}, {{3, 7, 4}}, {{7, 4}}, {{1, 2}}, {{2}}}, [](X x) {
+    const Tensor a = flip(permute(broadcast_to(x[0], {4, 7, 3}), {2, 1, 0}), 0);
+    return several({linear_scan(a, flip(x[1], 1), x[2], 0), linear_scan(x[3], x[3], x[4], 0)});
+  });
   cases.add("cumsum", "axes", {{{2, 5, 3}}}, [](X x) {
     return several({cumsum(x[0]), cumsum(x[0], 0), cumsum(x[0], 1)});
   });
+}
+
+void state_space_cases(Cases& cases) {
+  struct Size {
+    const char* name;
+    std::int64_t batch, length, channels, states;
+  };
+  const Size sizes[] = {{"short", 2, 7, 3, 2},
+                        {"one", 1, 1, 1, 1},
+                        {"chunks", 1, 300, 2, 3},
+                        {"blocks", 1, 3, 200, 2}};
+  for (const Size& s : sizes) {
+    const Shape sequence{s.batch, s.length, s.channels}, rates{s.channels, s.states},
+        inputs{s.batch, s.length, s.states}, state{s.batch, s.channels, s.states};
+    for (const bool zoh : {true, false}) {
+      cases.add(
+          "selective_scan", std::string(s.name) + (zoh ? "_zoh" : "_euler"),
+          {{sequence}, {sequence}, {rates, -1, 1}, {inputs}, {inputs}, {{s.channels}}, {state}},
+          [zoh](X x) {
+            const ScanResult r =
+                selective_scan(x[0], x[1], x[2], x[3], x[4], x[5],
+                               {.discretization = zoh ? Discretization::Zoh : Discretization::Euler,
+                                .initial_state = x[6]});
+            return several({r.y, r.final_state});
+          });
+    }
+  }
+  cases.add(
+      "selective_scan", "plain_delta_from_zero",
+      {{{2, 5, 3}}, {{2, 5, 3}, 0.01, 1}, {{3, 4}, -1, 1}, {{2, 5, 4}}, {{2, 5, 4}}, {{3}}},
+      [](X x) {
+        return selective_scan(x[0], x[1], x[2], x[3], x[4], x[5], {.delta_softplus = false}).y;
+      });
+  // Δ·a near zero, and so large that a state decays to nothing within a step.
+  cases.add_special("selective_scan", "extreme_rates",
+                    {{{1, 4, 5}},
+                     values({1, 4, 5}, {-30, 30, -10, 0, 5,  -30, 30, -10, 0, 5,
+                                        -30, 30, -10, 0, -5, 30,  30, 0,   0, 5}),
+                     values({5, 2}, {-8, 6, 4, -20, 0, 1, -12, 3, 5, -3}),
+                     {{1, 4, 2}},
+                     {{1, 4, 2}},
+                     {{5}}},
+                    [](X x) { return selective_scan(x[0], x[1], x[2], x[3], x[4], x[5]).y; });
 }
 
 void convolution_cases(Cases& cases) {
@@ -614,6 +666,11 @@ void convolution_cases(Cases& cases) {
             [](X x) { return conv1d(x[0], x[1], {}, {.stride = 3, .dilation = 2, .groups = 4}); });
   cases.add("conv1d_causal", "bias", {{{2, 6, 3}}, {{3, 4}}, {{3}}}, [](X x) {
     return several({conv1d_causal(x[0], x[1], x[2]), conv1d_causal(x[0], x[1])});
+  });
+  cases.add("conv1d_causal", "window", {{{2, 6, 3}}, {{3, 4}}, {{3}}, {{2, 3, 3}}},
+            [](X x) { return conv1d_causal(x[0], x[1], x[2], x[3]); });
+  cases.add("last_window", "long_and_short", {{{2, 6, 3}}, {{2, 2, 3}}, {{2, 3, 3}}}, [](X x) {
+    return several({last_window(x[0], 4), last_window(x[1], 4), last_window(x[1], 4, x[2])});
   });
   cases.add("max_pool2d", "overlapping", {{{2, 2, 5, 6}}}, [](X x) {
     return several({max_pool2d(x[0]), max_pool2d(x[0], {.size = 3, .stride = 1})});
@@ -683,6 +740,7 @@ const std::vector<OpCase>& op_cases() {
     norm_cases(cases);
     control_cases(cases);
     attention_cases(cases);
+    state_space_cases(cases);
     convolution_cases(cases);
     loss_cases(cases);
     random_cases(cases);

@@ -405,6 +405,14 @@ std::string Body::operation(const Expr& e) {
     case OpKind::ArgMin:
     case OpKind::MatMul:
     case OpKind::ScatterAdd:
+    case OpKind::LinearScan:
+    case OpKind::ScanState:
+    case OpKind::ScanOutput:
+    case OpKind::ScanGradState:
+    case OpKind::ScanGrad:
+    case OpKind::Attention:
+    case OpKind::AttentionGradQ:
+    case OpKind::AttentionGradKV:
     case OpKind::GlobalNorm:
     case OpKind::AdamUpdate:
     case OpKind::SgdUpdate:

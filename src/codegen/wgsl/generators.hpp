@@ -22,4 +22,8 @@ bool emit_matmul(Module& module);
 /// Rows added at places that are data, if the kernel is one; false if not.
 bool emit_scatter(Module& module);
 
+/// A kernel that is one op of class Special.
+void emit_special(Module& module);
+void emit_linear_scan(Module& module);
+
 }  // namespace tensorgrad::wgsl

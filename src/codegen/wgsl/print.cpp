@@ -9,6 +9,11 @@ NodeId WgslKernel::node_at(std::size_t line) const {
 }
 
 WgslKernel emit_wgsl(const Kernel& kernel, const WgslLimits& limits) {
+  if (kernel.special) {
+    wgsl::Module module(kernel, limits);
+    wgsl::emit_special(module);
+    return module.finish();
+  }
   const Kernel collapsed = wgsl::collapse(kernel);
   wgsl::Module module(collapsed, limits);
   if (collapsed.vars.size() == static_cast<std::size_t>(collapsed.outer_count)) {

@@ -84,7 +84,7 @@ class CpuBackend final : public Backend {
     target_.whole_buffers = false;
     target_.max_bindings = 64;
     target_.alignment = kAlignment;
-    target_.parallelism = options.threads;
+    target_.passes.parallelism = options.threads;
     workers_.pool = &pool_;
     grow({});
   }

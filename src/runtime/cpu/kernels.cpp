@@ -177,6 +177,7 @@ Kernel without_reduction(const Kernel& kernel, ExprId id, int binding, const Ind
 
 std::unique_ptr<CpuKernel> make_kernel(const Kernel& kernel, const KernelContext& context,
                                        KernelNotes* notes) {
+  if (kernel.special) return make_special_kernel(kernel, context);
   std::unique_ptr<CpuKernel> special;
   if (kernel.matmul) special = make_matmul_kernel(kernel, context);
   if (kernel.scatter) special = make_scatter_kernel(kernel, context);

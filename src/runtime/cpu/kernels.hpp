@@ -61,6 +61,7 @@ std::unique_ptr<CpuKernel> make_kernel(const Kernel& kernel, const KernelContext
 
 std::vector<float*> binding_bases(const Kernel& kernel, const KernelContext& context);
 std::unique_ptr<CpuKernel> make_tape_kernel(const Kernel& kernel, const KernelContext& context);
+std::unique_ptr<CpuKernel> make_special_kernel(const Kernel& kernel, const KernelContext& context);
 /// Null where the hint does not fit.
 std::unique_ptr<CpuKernel> make_matmul_kernel(const Kernel& kernel, const KernelContext& context);
 std::unique_ptr<CpuKernel> make_scatter_kernel(const Kernel& kernel, const KernelContext& context);

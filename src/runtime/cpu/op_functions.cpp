@@ -113,6 +113,7 @@ OpFunctions functions_of(const Math& m, OpKind op, DType from, DType to) {
 #define TENSORGRAD_CASE_Reduce(Kind) case OpKind::Kind:
 #define TENSORGRAD_CASE_Contract(Kind) case OpKind::Kind:
 #define TENSORGRAD_CASE_Scatter(Kind) case OpKind::Kind:
+#define TENSORGRAD_CASE_Special(Kind) case OpKind::Kind:
 #define TENSORGRAD_CASE_Update(Kind) case OpKind::Kind:
 #define OP(Kind, name, arity, Class) TENSORGRAD_CASE_##Class(Kind)
 #include "tensorgrad/ops.def"

@@ -13,8 +13,14 @@ class Checker {
   Checker(const Plan& plan, const Kernel& kernel) : plan_(plan), kernel_(kernel) {}
 
   void run() {
-    check_space();
     check_bindings();
+    if (kernel_.special) {
+      for (const StridedOperand& operand : kernel_.special->inputs) check_operand(operand, false);
+      for (const StridedOperand& operand : kernel_.special->outputs) check_operand(operand, true);
+      check_aliases();
+      return;
+    }
+    check_space();
     for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) check_expr(static_cast<ExprId>(id));
     for (std::size_t s = 0; s < kernel_.stores.size(); ++s) check_store(s);
     check_aliases();
@@ -65,6 +71,24 @@ class Checker {
               who + " is larger than the target can bind");
       require(b.read || b.written, who + " is neither read nor written");
     }
+  }
+
+  void check_operand(const StridedOperand& operand, bool written) const {
+    if (written && operand.binding < 0) return;  // nobody reads it
+    require(
+        operand.binding >= 0 && static_cast<std::size_t>(operand.binding) < kernel_.bindings.size(),
+        "an operand has no binding");
+    const std::string who = binding_name(operand.binding);
+    const Binding& b = kernel_.bindings[static_cast<std::size_t>(operand.binding)];
+    require(b.dtype == operand.type.dtype && (written ? b.written : b.read),
+            who + " does not fit the operand that uses it");
+    std::int64_t low = operand.offset, high = operand.offset;
+    for (int axis = 0; axis < operand.type.shape.rank(); ++axis) {
+      const std::int64_t reach =
+          operand.strides.at(static_cast<std::size_t>(axis)) * (operand.type.shape[axis] - 1);
+      (reach < 0 ? low : high) += reach;
+    }
+    require(low >= 0 && high < b.elements, who + " is indexed outside its range");
   }
 
   /// One buffer read through one binding and written through another that overlaps it.

@@ -29,6 +29,7 @@ class ReferenceBackend : public Backend {
     target_.name = "reference";
     target_.fuse = false;
     target_.element_bytes = 8;
+    target_.passes.fused_attention = 0;
   }
 
   const Target& target() const override { return target_; }

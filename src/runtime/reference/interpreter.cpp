@@ -7,58 +7,11 @@
 #include <functional>
 
 #include "ops/scalar.hpp"
+#include "runtime/reference/call.hpp"
 
 namespace tensorgrad::reference {
 
 namespace {
-
-using Index = std::vector<std::int64_t>;
-
-/// A node with the values of its inputs.
-struct Call {
-  const Graph& graph;
-  const Node& node;
-  const std::vector<Values>& tensors;
-
-  int count() const { return static_cast<int>(node.inputs.size()); }
-  TensorId id(int i) const { return node.inputs[static_cast<std::size_t>(i)]; }
-  const Values& input(int i) const { return tensors[static_cast<std::size_t>(id(i))]; }
-  const Shape& shape(int i) const { return graph.type(id(i)).shape; }
-  DType dtype(int i) const { return graph.type(id(i)).dtype; }
-  const TensorType& out_type() const { return graph.type(node.output()); }
-  const Shape& out_shape() const { return out_type().shape; }
-  Values zeros() const { return Values(static_cast<std::size_t>(out_shape().size())); }
-  template <class A>
-  const A& attr() const {
-    return std::get<A>(node.attrs);
-  }
-};
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-/// Calls fn(index) for every index of a shape, the last axis fastest.
-void for_each(const Shape& shape, const std::function<void(const Index&)>& fn) {
-  Index index(at(shape.rank()), 0);
-  for (std::int64_t n = shape.size(); n > 0; --n) {
-    fn(index);
-    for (int axis = shape.rank() - 1; axis >= 0 && ++index[at(axis)] == shape[axis]; --axis) {
-      index[at(axis)] = 0;
-    }
-  }
-}
-
-/// Where the element of an index lies in row-major order.
-std::size_t position(const Shape& shape, const Index& index) {
-  std::int64_t offset = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) offset = offset * shape[axis] + index[at(axis)];
-  return at(offset);
-}
-
-/// `index` with another value on one axis.
-Index with(Index index, int axis, std::int64_t value) {
-  index[at(axis)] = value;
-  return index;
-}
 
 /// A view: each element of the output is the element of the input that `source` says.
 Values view(const Call& c, const std::function<Index(const Index&)>& source) {
@@ -395,6 +348,15 @@ std::vector<Values> evaluate(const Call& c) {
 
     case OpKind::MatMul: return {matmul(c)};
     case OpKind::ScatterAdd: return {scatter_add(c)};
+
+    case OpKind::LinearScan: return {linear_scan(c)};
+    case OpKind::ScanState: return {scan_state(c)};
+    case OpKind::ScanOutput: return {scan_output(c)};
+    case OpKind::ScanGradState: return {scan_grad_state(c)};
+    case OpKind::ScanGrad: return {scan_grad(c)};
+    case OpKind::Attention: return attention(c);
+    case OpKind::AttentionGradQ: return {attention_grad_q(c)};
+    case OpKind::AttentionGradKV: return attention_grad_kv(c);
 
     case OpKind::GlobalNorm: return {global_norm(c)};
     case OpKind::AdamUpdate: return adam_update(c);
