@@ -9,5 +9,6 @@ int run_train(const Arguments& args);
 int run_devices(const Arguments& args);
 int run_inspect(const Arguments& args);
 int run_version(const Arguments& args);
+int run_bench(const Arguments& args);
 
 }  // namespace tensorgrad::cli

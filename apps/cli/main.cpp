@@ -20,6 +20,7 @@ const std::vector<Command>& commands() {
       {"train", "train an example: addition, sin", run_train},
       {"inspect", "show the graph, kernels, buffers and memory of an example", run_inspect},
       {"devices", "list what programs can run on here", run_devices},
+      {"bench", "measure named workloads", run_bench},
       {"conformance", "compare a device with reference values", run_conformance},
       {"version", "print the version", run_version},
   };

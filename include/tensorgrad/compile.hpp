@@ -16,6 +16,7 @@
 #include "tensorgrad/module.hpp"
 #include "tensorgrad/optim.hpp"
 #include "tensorgrad/plan.hpp"
+#include "tensorgrad/profile.hpp"
 #include "tensorgrad/trace.hpp"
 
 namespace tensorgrad {
@@ -105,6 +106,7 @@ class Runner {
   PendingLoss step_async(const Feed& feed);
   std::vector<float> run_steps(std::int64_t n, const std::function<Batch(std::int64_t)>& batch);
   RunResult run(const Feed& feed, const RunOptions& options);
+  std::vector<KernelTime> profile(const Feed& feed);
   ParamValues download_params();
   void upload_params(const ParamValues& values, const UploadOptions& options);
   ParamValues download_param_grads();
@@ -159,6 +161,8 @@ class Forward {
   RunResult run(const Feed& feed = {}, RunOptions options = {}) {
     return runner_->run(feed, options);
   }
+  /// A run whose kernels go one by one: what each took. On WebGPU it needs timestamps.
+  std::vector<KernelTime> profile(const Feed& feed = {}) { return runner_->profile(feed); }
   ParamValues download_params() { return runner_->download_params(); }
   void upload_params(const ParamValues& values, UploadOptions options = {}) {
     runner_->upload_params(values, options);
@@ -193,6 +197,8 @@ class Training {
   }
   /// A step that gives its outputs instead of the loss alone.
   RunResult run(const Feed& feed, RunOptions options = {}) { return runner_->run(feed, options); }
+  /// A step whose kernels run one by one: what each took. On WebGPU it needs timestamps.
+  std::vector<KernelTime> profile(const Feed& feed) { return runner_->profile(feed); }
   /// A step whose loss is fetched later; several may be in flight.
   PendingLoss step_async(const Feed& feed) { return runner_->step_async(feed); }
   /// `n` steps; batch(i) gives the inputs of the i-th, counted from 0. Gives all losses.

@@ -11,6 +11,7 @@
 #include "tensorgrad/device.hpp"
 #include "tensorgrad/feed.hpp"
 #include "tensorgrad/plan.hpp"
+#include "tensorgrad/profile.hpp"
 
 namespace tensorgrad {
 
@@ -42,6 +43,8 @@ class Runtime {
   /// Runs all kernels, or those of one phase.
   void run();
   void run(Phase phase);
+  /// Runs all kernels one by one and tells what each took.
+  std::vector<KernelTime> profile();
   /// Reads an output, capture, gradient, parameter or state from its place in the plan.
   Value read(const Place& place);
   std::map<std::string, Value> read(const std::map<std::string, Place>& places);

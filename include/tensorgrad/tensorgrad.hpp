@@ -13,6 +13,7 @@
 #include "tensorgrad/optim.hpp"
 #include "tensorgrad/passes.hpp"
 #include "tensorgrad/plan.hpp"
+#include "tensorgrad/profile.hpp"
 #include "tensorgrad/random.hpp"
 #include "tensorgrad/runtime.hpp"
 #include "tensorgrad/safetensors.hpp"

@@ -261,6 +261,13 @@ struct Runner::Impl {
   }
 
   void launch(const Feed& feed) {
+    prepare(feed);
+    runtime->run();
+    ++steps;
+  }
+
+  /// Everything a step needs goes to the device.
+  void prepare(const Feed& feed) {
     stage(feed);
     if (optimizer && scalars_offset >= 0) {
       const auto scalars = step_scalars(*optimizer, steps + 1, rate);
@@ -271,8 +278,6 @@ struct Runner::Impl {
       std::memcpy(staging.data() + key.offset, words.data(), sizeof words);
     }
     write_inputs();
-    runtime->run();
-    ++steps;
   }
 
   /// Words of several dtypes share the buffer; a device that keeps them as they are takes them in
@@ -405,6 +410,14 @@ RunResult Runner::run(const Feed& feed, const RunOptions& options) {
   }
   if (options.captures) result.captures = impl_->read_captures();
   return result;
+}
+
+std::vector<KernelTime> Runner::profile(const Feed& feed) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->prepare(feed);
+  std::vector<KernelTime> times = impl_->runtime->profile();
+  ++impl_->steps;
+  return times;
 }
 
 ParamValues Runner::download_params() {

@@ -101,6 +101,22 @@ void Runtime::run(Phase phase) {
   device_.backend()->run(*program_, phase == Phase::Gradient ? Phases::Gradient : Phases::Update);
 }
 
+std::vector<KernelTime> Runtime::profile() {
+  const std::vector<double> seconds = device_.backend()->profile(*program_);
+  std::vector<KernelTime> times;
+  for (std::size_t k = 0; k < seconds.size() && k < plan_->kernels.size(); ++k) {
+    const Kernel& kernel = plan_->kernels[k];
+    KernelTime time{kernel.name, "", "", kernel_cost(kernel), seconds[k]};
+    for (NodeId id : kernel.nodes) {
+      const Node& node = plan_->graph->node(id);
+      time.ops += (time.ops.empty() ? "" : " ") + std::string(to_string(node.op));
+      if (time.site.empty()) time.site = node.site.to_string();
+    }
+    times.push_back(std::move(time));
+  }
+  return times;
+}
+
 Value Runtime::read(const Place& place) { return std::move(read({{"", place}}).begin()->second); }
 
 std::map<std::string, Value> Runtime::read(const std::map<std::string, Place>& places) {

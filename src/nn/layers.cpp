@@ -45,6 +45,10 @@ Tensor MultiHeadAttention::operator()(Operand x) const {
   SiteScope scope(x.site());
   const Tensor queries = split_heads(q(x), heads), keys = split_heads(k(x), heads),
                values = split_heads(v(x), heads);
+  if (options.capture.empty() && queries.rank() == 4) {
+    return o(merge_heads(attention(queries, keys, values, {.causal = options.causal})));
+  }
+  // Spelled out, so that the weights can be seen.
   const double scale = 1.0 / std::sqrt(static_cast<double>(queries.shape(-1)));
   const Tensor scores = matmul(queries, swap_axes(keys, -1, -2)) * scale;
   Tensor weights = options.causal ? softmax_causal(scores) : softmax(scores);

@@ -6,6 +6,7 @@
 // come from several threads.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -81,6 +82,9 @@ class Backend {
   /// Queues one run of the program's kernels of these phases, in order.
   virtual void run(Program& program, Phases phases) = 0;
 
+  /// Runs the program's kernels one by one and gives the seconds that each took.
+  virtual std::vector<double> profile(Program& program) = 0;
+
   /// Queues reads; `done` is called once for all of them, from `poll` or from this call.
   virtual void read(const std::vector<ReadRequest>& requests, Completion done) = 0;
 
@@ -89,6 +93,19 @@ class Backend {
 
   virtual DeviceCounters counters() const = 0;
 };
+
+/// The seconds that fn(item) takes for each item.
+template <class Items, class Fn>
+std::vector<double> timed(const Items& items, Fn fn) {
+  std::vector<double> seconds;
+  for (const auto& item : items) {
+    const auto start = std::chrono::steady_clock::now();
+    fn(item);
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return seconds;
+}
 
 /// Reads and waits, throwing what went wrong.
 void read_now(Backend& backend, const std::vector<ReadRequest>& requests);

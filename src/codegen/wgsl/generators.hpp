@@ -17,7 +17,7 @@ void emit_elementwise(Module& module);
 void emit_row(Module& module);
 
 /// A product in tiles, if the kernel is one that gains by it; false if not.
-bool emit_matmul(Module& module);
+bool emit_matmul(Module& module, const MatMulTile* tile);
 
 /// Rows added at places that are data, if the kernel is one; false if not.
 bool emit_scatter(Module& module);

@@ -1,65 +1,76 @@
 // Matrix products in tiles. A workgroup computes a tile of BM x BN elements of the output; in each
 // step it brings BM x BK of the left and BK x BN of the right operand to workgroup memory, and each
-// thread accumulates TM x TN elements in registers. The rest of the kernel, the epilogue, is a
-// function that is called for each element.
+// thread accumulates TM x TN elements in registers. While a step is multiplied, the next one's
+// operands are already on their way from memory to registers. The rest of the kernel, the epilogue,
+// is a function that is called for each quad of elements.
 //
 // Tiles lie in workgroup memory as quads, four elements along m or n at one k, so that a thread
 // reads its operands as vectors; a thread writes whole quads, because two threads may not write
-// parts of one vector. Any strides will do: quads are dealt to threads along the axis that is
-// contiguous.
+// parts of one vector. Memory is read by quads too where strides allow: along m or n, or along k,
+// when a thread takes four rows and turns the 4 x 4 block. Any other strides will do: then quads
+// are made of single elements, dealt to threads along the axis that is contiguous.
 #include <algorithm>
 #include <optional>
 
 #include "codegen/wgsl/body.hpp"
 #include "codegen/wgsl/generators.hpp"
+#include "codegen/wgsl/matmul_tile.hpp"
 
 namespace tensorgrad::wgsl {
 
 namespace {
 
-struct Tile {
-  std::int64_t m, n, k;        // BM, BN, BK
-  std::int64_t rows, columns;  // TM, TN: of a thread; multiples of 4
-  std::int64_t slices = 1;     // S
-  std::int64_t slice_threads() const { return (m / rows) * (n / columns); }
-  std::int64_t threads() const { return slices * slice_threads(); }
-  /// Workgroup memory, with the padding that a tile may have.
-  std::int64_t bytes() const { return slices * (m + n + 8) * k * 4; }
+/// How an operand comes from memory.
+enum class Fetch : std::uint8_t {
+  Elements,  ///< four single elements make a quad of the tile
+  Quads,     ///< a quad along m or n is a quad of the tile
+  Blocks,    ///< four quads along k, turned, are four quads of the tile
 };
 
 /// One operand: a load whose index is a sum of multiples of the variables.
 struct Operand {
-  const char* name;
-  const Expr* load;
-  int along;          // the variable that is not k: m or n
-  std::int64_t size;  // BM or BN
-  bool k_contiguous;  // k steps by 1 through memory
+  const char* name = "";
+  const Expr* load = nullptr;
+  int along = 0;              // the variable that is not k: m or n
+  std::int64_t size = 0;      // BM or BN
+  bool k_contiguous = false;  // k steps by 1 through memory
+  Fetch fetch = Fetch::Elements;
+
   /// Quads in a row of the tile. One more than needed, where threads write down a column: then they
   /// do not all meet in one bank.
   std::int64_t row() const { return size / 4 + (k_contiguous ? 1 : 0); }
+  std::int64_t quads() const { return size / 4; }
+  /// Pieces of the tile that threads fetch.
+  std::int64_t pieces(std::int64_t k) const {
+    return fetch == Fetch::Blocks ? quads() * (k / 4) : quads() * k;
+  }
 };
 
 /// ` + 3u`, or nothing.
 std::string plus(std::int64_t value) { return value == 0 ? "" : " + " + unsigned_text(value); }
+
+std::string all_of(const std::vector<std::string>& conditions) {
+  std::string text;
+  for (const std::string& c : conditions) text += (text.empty() ? "" : " && ") + c;
+  return text;
+}
 
 class MatMulPrinter {
  public:
   explicit MatMulPrinter(Module& module)
       : module_(module), kernel_(module.kernel), out_(module.main) {}
 
-  bool print() {
+  bool print(const MatMulTile* wanted) {
     if (!fits()) return false;
     m_ = kernel_.outer_count - 2, n_ = kernel_.outer_count - 1, k_ = kernel_.outer_count;
     for (int v = 0; v < m_; ++v) batch_ *= extent(v);
-    const std::optional<Tile> tile = choose();
+    const std::optional<MatMulTile> tile =
+        wanted ? *wanted : choose_tile(batch_, extent(m_), extent(n_), extent(k_), module_.limits);
     if (!tile) return false;
     tile_ = *tile;
-    lhs_ = {"lhs", &expr(kernel_.matmul->lhs), m_, tile_.m,
-            expr(kernel_.matmul->lhs).index.stride(k_) == 1};
-    rhs_ = {"rhs", &expr(kernel_.matmul->rhs), n_, tile_.n,
-            expr(kernel_.matmul->rhs).index.stride(k_) == 1};
-    print_load(lhs_);
-    print_load(rhs_);
+    lhs_ = operand("lhs", kernel_.matmul->lhs, m_, tile_.m);
+    rhs_ = operand("rhs", kernel_.matmul->rhs, n_, tile_.n);
+    use_quads();
     print_finish();
     print_main();
     return true;
@@ -89,36 +100,70 @@ class MatMulPrinter {
                         [](const Store& s) { return s.inner; });
   }
 
-  /// The largest tile that leaves the device enough workgroups; nothing where a plain row does
-  /// better.
-  std::optional<Tile> choose() const {
-    const std::int64_t m = extent(m_), n = extent(n_), k = extent(k_);
-    if (m < 8 || n < 8 || k < 8 || m * n * k < (1 << 15)) return std::nullopt;
-    const auto workgroups = [&](const Tile& t) {
-      return batch_ * ((m + t.m - 1) / t.m) * ((n + t.n - 1) / t.n);
-    };
-    const auto allowed = [&](const Tile& t) {
-      return t.threads() <= module_.limits.invocations &&
-             t.bytes() <= static_cast<std::int64_t>(module_.limits.workgroup_bytes);
-    };
-    constexpr Tile kLarge{128, 128, 16, 8, 8};
-    if (m >= 128 && n >= 128 && workgroups(kLarge) >= 256 && allowed(kLarge)) return kLarge;
-    constexpr Tile kMiddle{64, 64, 16, 4, 4};
-    if (m > 32 && n > 32 && workgroups(kMiddle) >= 128 && allowed(kMiddle)) return kMiddle;
-    Tile small{32, 32, 16, 4, 4};
-    if (m <= 16) small = {16, 64, 16, 4, 4};
-    if (n <= 16) small = {64, 16, 16, 4, 4};
-    if (!allowed(small)) return std::nullopt;
+  // ---- quads
 
-    // More threads as long as the device has room for them and each has a few steps left.
-    constexpr std::int64_t kManyThreads = 1 << 16, kMostThreads = 512, kFewSteps = 4;
-    for (Tile sliced = small;; small = sliced) {
-      sliced.slices *= 2;
-      const bool busy = workgroups(small) * small.threads() >= kManyThreads;
-      const bool short_k = k < kFewSteps * sliced.slices * sliced.k;
-      if (busy || short_k || sliced.threads() > kMostThreads || !allowed(sliced)) return small;
+  /// Whether an element index at multiples of four along `var` is the start of a quad.
+  bool starts_quads(int binding, const Index& index, int var) const {
+    if (extent(var) % 4 != 0 || !index.is_affine() || index.stride(var) != 1) return false;
+    if ((index.constant() + module_.array(binding).start) % 4 != 0) return false;
+    return std::all_of(index.terms().begin(), index.terms().end(), [&](const Index::Term& t) {
+      return t.atom->id == var || t.coefficient % 4 == 0;
+    });
+  }
+
+  /// The number of the quad, as a map in which `var` counts quads.
+  Index quad_index(const Index& index, int var) const {
+    return index
+        .substitute([&](int v) {
+          return v == var ? Index::var(v, extent(v) / 4) * 4 : Index::var(v, extent(v));
+        })
+        .div(4);
+  }
+
+  Operand operand(const char* name, ExprId id, int along, std::int64_t size) const {
+    const Expr& load = expr(id);
+    Operand o{name, &load, along, size, load.index.stride(k_) == 1, Fetch::Elements};
+    if (o.k_contiguous && tile_.k % 4 == 0 && starts_quads(load.binding, load.index, k_)) {
+      o.fetch = Fetch::Blocks;
+    } else if (starts_quads(load.binding, load.index, along)) {
+      o.fetch = Fetch::Quads;
+    }
+    return o;
+  }
+
+  /// An array is one of quads if everything in this kernel that touches it can be.
+  void use_quads() {
+    std::set<std::string> whole, broken;
+    const auto touch = [&](int binding, bool by_quads) {
+      (by_quads ? whole : broken).insert(module_.array(binding).array);
+    };
+    for (ExprId id = 0; id < static_cast<ExprId>(kernel_.exprs.size()); ++id) {
+      const Expr& e = expr(id);
+      if (e.kind != Expr::Kind::Load) continue;
+      const Operand* own = id == kernel_.matmul->lhs   ? &lhs_
+                           : id == kernel_.matmul->rhs ? &rhs_
+                                                       : nullptr;
+      touch(e.binding, own ? own->fetch != Fetch::Elements : is_quad_load(e));
+    }
+    for (const Store& s : kernel_.stores) touch(s.binding, is_quad_store(s));
+    for (std::size_t b = 0; b < kernel_.bindings.size(); ++b) {
+      const std::string& array = module_.array(static_cast<int>(b)).array;
+      if (whole.count(array) && !broken.count(array)) module_.as_quads(static_cast<int>(b));
+    }
+    for (Operand* o : {&lhs_, &rhs_}) {
+      if (!module_.is_quads(o->load->binding)) o->fetch = Fetch::Elements;
     }
   }
+  bool is_quad_load(const Expr& e) const {
+    return e.dtype == DType::F32 && e.guards.empty() && !module_.array(e.binding).as_bits &&
+           starts_quads(e.binding, e.index, n_);
+  }
+  bool is_quad_store(const Store& s) const {
+    return expr(s.value).dtype == DType::F32 && !module_.array(s.binding).as_bits &&
+           starts_quads(s.binding, s.index, n_);
+  }
+
+  // ---- the epilogue
 
   /// The parameters `i0: u32, i1: u32` of functions that know the batch.
   std::string batch_parameters() const {
@@ -136,58 +181,69 @@ class MatMulPrinter {
     return text;
   }
 
-  // ---- functions
-
-  /// `fn lhs(i0: u32, m: u32, k: u32) -> f32`: an element of an operand, 0 outside of it.
-  void print_load(const Operand& operand) {
-    Writer& f = module_.functions;
-    const std::string along = operand.along == m_ ? "m" : "n";
-    if (!f.empty()) f.blank();
-    f.open("fn " + std::string(operand.name) + "(" + batch_parameters() + along +
-               ": u32, k: u32) -> f32",
-           operand.load->node);
-    std::vector<std::string> outside;
-    if (ragged(operand.along, operand.size))
-      outside.push_back(along + " >= " + unsigned_text(extent(operand.along)));
-    if (ragged(k_, tile_.k * tile_.slices)) outside.push_back("k >= " + unsigned_text(extent(k_)));
-    if (!outside.empty()) {
-      f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
-      f.line("return 0.0;");
-      f.close();
-    }
-    Body body(module_, f);
-    body.set_var(operand.along, along);
-    body.set_var(k_, "k");
-    f.line("return " + body.element(operand.load->binding, operand.load->index) + ";",
-           operand.load->node);
-    f.close();
-  }
-
-  /// `fn finish(i0: u32, m: u32, n: u32, acc: f32)`: what becomes of an element of the product.
+  /// `fn finish(i0: u32, m: u32, quad: u32, acc: vec4<f32>)`: what becomes of four neighbours of
+  /// the product.
   void print_finish() {
     Writer& f = module_.functions;
-    f.blank();
-    f.open("fn finish(" + batch_parameters() + "m: u32, n: u32, acc: f32)");
+    f.open("fn finish(" + batch_parameters() + "m: u32, quad: u32, acc: vec4<f32>)");
     std::vector<std::string> outside;
     if (ragged(m_, tile_.m)) outside.push_back("m >= " + unsigned_text(extent(m_)));
-    if (ragged(n_, tile_.n)) outside.push_back("n >= " + unsigned_text(extent(n_)));
+    if (ragged(n_, tile_.n) && extent(n_) % 4 == 0)
+      outside.push_back("quad >= " + unsigned_text(extent(n_) / 4));
     if (!outside.empty()) {
       f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
       f.line("return;");
       f.close();
     }
-    Body body(module_, f);
-    body.set_var(m_, "m");
-    body.set_var(n_, "n");
-    body.name(kernel_.matmul->acc, "acc");
+    f.line("let n = 4u * quad;");
     std::vector<ExprId> needed;
+    Body quads(module_, f);
+    quads.set_var(m_, "m");
+    quads.set_var(n_, "quad");
     for (const Store& s : kernel_.stores) {
-      const std::vector<ExprId> ids = body.needs(s);
+      const std::vector<ExprId> ids = quads.needs(s);
       needed.insert(needed.end(), ids.begin(), ids.end());
     }
-    body.compute(needed);
-    for (const Store& s : kernel_.stores) body.store(s);
+    std::vector<std::pair<ExprId, std::string>> loaded;
+    for (ExprId id = 0; id < static_cast<ExprId>(kernel_.exprs.size()); ++id) {
+      const Expr& e = expr(id);
+      if (e.kind != Expr::Kind::Load || e.inner || !module_.is_quads(e.binding)) continue;
+      loaded.emplace_back(id, "quad" + std::to_string(id));
+      f.line(
+          "let " + loaded.back().second + " = " + quad_element(quads, e.binding, e.index, n_) + ";",
+          e.node);
+    }
+    std::vector<Body> lanes;
+    const bool partial = extent(n_) % 4 != 0;
+    for (int c = 0; c < 4; ++c) {
+      Body& lane = lanes.emplace_back(module_, f);
+      const std::string suffix = "_" + std::to_string(c);
+      lane.set_suffix(suffix);
+      lane.set_var(m_, "m");
+      lane.set_var(n_, c == 0 ? "n" : "(n + " + unsigned_text(c) + ")");
+      lane.name(kernel_.matmul->acc, "acc[" + std::to_string(c) + "]");
+      for (const auto& [id, name] : loaded) lane.name(id, name + "[" + std::to_string(c) + "]");
+      if (partial) f.open("if (n" + plus(c) + " < " + unsigned_text(extent(n_)) + ")");
+      lane.compute(needed);
+      for (const Store& s : kernel_.stores) {
+        if (!module_.is_quads(s.binding)) lane.store(s);
+      }
+      if (partial) f.close();
+    }
+    for (const Store& s : kernel_.stores) {
+      if (!module_.is_quads(s.binding)) continue;
+      std::string values;
+      for (Body& lane : lanes) values += (values.empty() ? "" : ", ") + lane.value(s.value);
+      f.line(quad_element(quads, s.binding, s.index, n_) + " = vec4<f32>(" + values + ");",
+             expr(s.value).node);
+    }
     f.close();
+  }
+
+  /// The quad of an array of quads; `body` writes `var` as the number of a quad.
+  std::string quad_element(Body& body, int binding, const Index& index, int var) const {
+    const ArrayRef& ref = module_.array(binding);
+    return ref.array + "[" + body.index(quad_index(index + ref.start, var)) + "]";
   }
 
   // ---- the main function
@@ -231,38 +287,45 @@ class MatMulPrinter {
         out_.line("var " + acc(row, quad) + ": vec4<f32>;", node);
       });
     });
-    const std::int64_t stride = tile_.k * tile_.slices;
-    out_.open("for (var step = 0u; step < " + unsigned_text((extent(k_) + stride - 1) / stride) +
-                  "; step++)",
-              node);
-    out_.line("let k0 = step * " + unsigned_text(stride) +
-              (sliced ? " + slice * " + unsigned_text(tile_.k) : "") + ";");
-    print_fill(lhs_, "m0");
-    print_fill(rhs_, "n0");
+    print_places(lhs_, "m0");
+    print_places(rhs_, "n0");
+    const std::int64_t stride = tile_.k * tile_.slices, steps = (extent(k_) + stride - 1) / stride;
+    out_.line("var k0 = " + std::string(sliced ? "slice * " + unsigned_text(tile_.k) : "0u") + ";");
+    print_fetch(lhs_);
+    print_fetch(rhs_);
+    out_.open("for (var step = 0u; step < " + unsigned_text(steps) + "; step++)", node);
+    print_put(lhs_);
+    print_put(rhs_);
     out_.line("workgroupBarrier();");
+    if (steps > 1) {
+      out_.open("if (step < " + unsigned_text(steps - 1) + ")");
+      out_.line("k0 += " + unsigned_text(stride) + ";");
+      print_advance(lhs_);
+      print_advance(rhs_);
+      print_fetch(lhs_);
+      print_fetch(rhs_);
+      out_.close();
+    }
     print_multiply(node);
     out_.line("workgroupBarrier();");
     out_.close();
     if (sliced) print_join(node);
     for_rows([&](std::int64_t row) {
       for_quads(tile_.columns, [&](std::int64_t quad) {
-        for (int c = 0; c < 4; ++c) {
-          const std::string m = "m0 + " + place("y", tile_.m, tile_.rows, row / 4, row % 4);
-          const std::string n = "n0 + " + place("x", tile_.n, tile_.columns, quad, c);
-          out_.line("finish(" + batch_arguments() + m + ", " + n + ", " + acc(row, quad) + "[" +
-                    std::to_string(c) + "]);");
-        }
+        const std::string m = "m0 + " + place("y", tile_.m, tile_.rows, row / 4, row % 4);
+        const std::string at = "n0 / 4u + x" + plus(quad * (tile_.n / tile_.columns));
+        out_.line("finish(" + batch_arguments() + m + ", " + at + ", " + acc(row, quad) + ");");
       });
     });
   }
 
-  template <class Body>
-  void for_rows(Body body) const {
-    for (std::int64_t row = 0; row < tile_.rows; ++row) body(row);
+  template <class Fn>
+  void for_rows(Fn fn) const {
+    for (std::int64_t row = 0; row < tile_.rows; ++row) fn(row);
   }
-  template <class Body>
-  static void for_quads(std::int64_t size, Body body) {
-    for (std::int64_t quad = 0; quad < size / 4; ++quad) body(quad);
+  template <class Fn>
+  static void for_quads(std::int64_t size, Fn fn) {
+    for (std::int64_t quad = 0; quad < size / 4; ++quad) fn(quad);
   }
 
   static std::string acc(std::int64_t row, std::int64_t quad) {
@@ -302,55 +365,197 @@ class MatMulPrinter {
     out_.close();
   }
 
-  /// Brings this step's part of an operand to its tile, a few quads a thread.
-  void print_fill(const Operand& operand, const std::string& start) {
-    const std::int64_t across = operand.size / 4, quads = across * tile_.k,
-                       threads = tile_.slice_threads();
-    const std::string tile = std::string(operand.name) + "_tile";
-    const std::int64_t rounds = (quads + threads - 1) / threads;
-    if (rounds > 1) {
-      out_.open("for (var round = 0u; round < " + unsigned_text(rounds) + "; round++)");
-      out_.line("let q = " + id() + " + round * " + unsigned_text(threads) + ";");
-    } else {
-      out_.open(quads < threads ? "if (" + id() + " < " + unsigned_text(quads) + ")" : "");
-      out_.line("let q = " + id() + ";");
+  // ---- from memory to the tiles
+
+  /// Calls fn(suffix, last) for each piece that a thread fetches: `lhs0`, `lhs1`; `guard` is the
+  /// condition under which the thread has it, or empty.
+  template <class Fn>
+  void for_pieces(const Operand& o, Fn fn) const {
+    const std::int64_t pieces = o.pieces(tile_.k), threads = tile_.slice_threads();
+    for (std::int64_t round = 0; round * threads < pieces; ++round) {
+      const std::string name = o.name + std::to_string(round);
+      const bool all = (round + 1) * threads <= pieces;
+      fn(round, name, all ? "" : name + "_piece < " + unsigned_text(pieces));
     }
-    if (operand.k_contiguous) {
-      out_.line("let k = q % " + unsigned_text(tile_.k) + ";");
-      out_.line("let quad = q / " + unsigned_text(tile_.k) + ";");
-    } else {
-      out_.line("let quad = q % " + unsigned_text(across) + ";");
-      out_.line("let k = q / " + unsigned_text(across) + ";");
-    }
-    out_.line("let at = " + start + " + 4u * quad;");
-    std::string values;
-    for (int c = 0; c < 4; ++c) {
-      values += (c ? ", " : "") + std::string(operand.name) + "(" + batch_arguments() + "at" +
-                plus(c) + ", k0 + k)";
-    }
-    out_.line(tile + "[" + start_of(operand) + "k * " + unsigned_text(operand.row()) +
-                  " + quad] = vec4<f32>(" + values + ");",
-              operand.load->node);
-    out_.close();
+  }
+
+  /// A piece's quad along m or n, its k, and where in memory it is.
+  void print_places(const Operand& o, const std::string& start) {
+    const std::int64_t threads = tile_.slice_threads();
+    const bool blocks = o.fetch == Fetch::Blocks;
+    const std::int64_t ks = blocks ? tile_.k / 4 : tile_.k;
+    // Blocks may be fewer than threads: the right operand's then go to the last threads first.
+    const std::string first = &o == &rhs_ && o.pieces(tile_.k) < threads
+                                  ? unsigned_text(threads - 1) + " - " + id()
+                                  : id();
+    for_pieces(o, [&](std::int64_t round, const std::string& name, const std::string&) {
+      out_.line("let " + name + "_piece = " + first + plus(round * threads) + ";");
+      const bool k_first = o.k_contiguous;
+      const std::int64_t inner = k_first ? ks : o.quads();
+      const std::string low = name + "_piece % " + unsigned_text(inner),
+                        high = name + "_piece / " + unsigned_text(inner);
+      out_.line("let " + name + "_quad = " + (k_first ? high : low) + ";");
+      out_.line("let " + name + "_k = " + (blocks ? "4u * (" : "") + (k_first ? low : high) +
+                (blocks ? ")" : "") + ";");
+      const int pieces = blocks ? 4 : 1;
+      for (int r = 0; r < pieces; ++r)
+        out_.line("var " + name + "_" + std::to_string(r) + ": vec4<f32>;", o.load->node);
+      // Where the piece is at k0 = 0 (plus the slice's start): in quads or in elements.
+      Body body(module_, out_);
+      const std::string k =
+          name + "_k" + (tile_.slices > 1 ? " + slice * " + unsigned_text(tile_.k) : "");
+      std::string at;
+      switch (o.fetch) {
+        case Fetch::Quads:
+          body.set_var(o.along, "(" + start + " / 4u + " + name + "_quad)");
+          body.set_var(k_, "(" + k + ")");
+          at = body.index(quad_index(origin(o), o.along));
+          break;
+        case Fetch::Blocks:
+          body.set_var(o.along, "(" + start + " + 4u * " + name + "_quad)");
+          body.set_var(k_, "((" + k + ") / 4u)");
+          at = body.index(quad_index(origin(o), k_));
+          break;
+        case Fetch::Elements:
+          body.set_var(o.along, "(" + start + " + 4u * " + name + "_quad)");
+          body.set_var(k_, "(" + k + ")");
+          at = body.index(origin(o));
+          break;
+      }
+      out_.line("var " + name + "_at = " + at + ";");
+    });
+  }
+  Index origin(const Operand& o) const {
+    return o.load->index + module_.array(o.load->binding).start;
+  }
+
+  /// Moves on to the next step.
+  void print_advance(const Operand& o) {
+    const std::int64_t by =
+        o.load->index.stride(k_) * tile_.k * tile_.slices / (o.fetch == Fetch::Elements ? 1 : 4);
+    for_pieces(o, [&](std::int64_t, const std::string& name, const std::string&) {
+      if (by < 0) {
+        out_.line(name + "_at -= " + unsigned_text(-by) + ";");
+      } else if (by > 0) {
+        out_.line(name + "_at += " + unsigned_text(by) + ";");
+      }
+    });
+  }
+
+  /// Brings this thread's pieces from memory to registers, 0 outside of the operand.
+  void print_fetch(const Operand& o) {
+    const std::string array = module_.array(o.load->binding).array;
+    const std::string start = &o == &lhs_ ? "m0" : "n0";
+    const std::int64_t along_stride = o.load->index.stride(o.along);
+    const auto element = [&](const std::string& name, std::int64_t by) {
+      return array + "[" + name + "_at" +
+             (by < 0   ? " - " + unsigned_text(-by)
+              : by > 0 ? " + " + unsigned_text(by)
+                       : "") +
+             "]";
+    };
+    for_pieces(o, [&](std::int64_t, const std::string& name, const std::string& has) {
+      std::vector<std::string> inside;
+      if (!has.empty()) inside.push_back(has);
+      if (ragged(k_, tile_.k * tile_.slices))
+        inside.push_back("k0 + " + name + "_k < " + unsigned_text(extent(k_)));
+      const bool ragged_along = ragged(o.along, o.size);
+      const std::string at = start + " + 4u * " + name + "_quad";
+      const auto set = [&](int r, const std::string& value, std::vector<std::string> conditions) {
+        const std::string to = name + "_" + std::to_string(r);
+        if (conditions.empty()) {
+          out_.line(to + " = " + value + ";", o.load->node);
+          return;
+        }
+        out_.line(to + " = vec4<f32>();", o.load->node);
+        out_.open("if (" + all_of(conditions) + ")");
+        out_.line(to + " = " + value + ";", o.load->node);
+        out_.close();
+      };
+      switch (o.fetch) {
+        case Fetch::Quads: {
+          std::vector<std::string> conditions = inside;
+          if (ragged_along) conditions.push_back(at + " < " + unsigned_text(extent(o.along)));
+          set(0, element(name, 0), conditions);
+          break;
+        }
+        case Fetch::Blocks:
+          for (int r = 0; r < 4; ++r) {
+            std::vector<std::string> conditions = inside;
+            if (ragged_along)
+              conditions.push_back(at + plus(r) + " < " + unsigned_text(extent(o.along)));
+            set(r, element(name, r * along_stride / 4), conditions);
+          }
+          break;
+        case Fetch::Elements: {
+          const std::string to = name + "_0";
+          out_.line(to + " = vec4<f32>();", o.load->node);
+          if (!inside.empty()) out_.open("if (" + all_of(inside) + ")");
+          for (int c = 0; c < 4; ++c) {
+            const std::string line =
+                to + "[" + std::to_string(c) + "] = " + element(name, c * along_stride) + ";";
+            if (ragged_along) {
+              out_.open("if (" + at + plus(c) + " < " + unsigned_text(extent(o.along)) + ")");
+              out_.line(line, o.load->node);
+              out_.close();
+            } else {
+              out_.line(line, o.load->node);
+            }
+          }
+          if (!inside.empty()) out_.close();
+          break;
+        }
+      }
+    });
+  }
+
+  /// From registers to the tile.
+  void print_put(const Operand& o) {
+    const std::string tile = std::string(o.name) + "_tile";
+    for_pieces(o, [&](std::int64_t, const std::string& name, const std::string& has) {
+      if (!has.empty()) out_.open("if (" + has + ")");
+      const auto to = [&](std::int64_t c) {
+        return tile + "[" + start_of(o) + "(" + name + "_k" + plus(c) + ") * " +
+               unsigned_text(o.row()) + " + " + name + "_quad]";
+      };
+      if (o.fetch == Fetch::Blocks) {
+        for (int c = 0; c < 4; ++c) {
+          std::string values;
+          for (int r = 0; r < 4; ++r) {
+            values +=
+                (r ? ", " : "") + name + "_" + std::to_string(r) + "[" + std::to_string(c) + "]";
+          }
+          out_.line(to(c) + " = vec4<f32>(" + values + ");", o.load->node);
+        }
+      } else {
+        out_.line(to(0) + " = " + name + "_0;", o.load->node);
+      }
+      if (!has.empty()) out_.close();
+    });
   }
 
   void print_multiply(NodeId node) {
-    constexpr std::int64_t kUnroll = 4;
-    const std::int64_t rounds = tile_.k / kUnroll;
-    out_.open("for (var part = 0u; part < " + unsigned_text(rounds) + "; part++)", node);
-    out_.line("let lhs_at = " + start_of(lhs_) + "part * " + unsigned_text(kUnroll * lhs_.row()) +
-              " + y;");
-    out_.line("let rhs_at = " + start_of(rhs_) + "part * " + unsigned_text(kUnroll * rhs_.row()) +
-              " + x;");
-    for (std::int64_t k = 0; k < kUnroll; ++k) {
+    const std::int64_t unroll = std::min(tile_.unroll, tile_.k), rounds = tile_.k / unroll;
+    if (rounds > 1) {
+      out_.open("for (var part = 0u; part < " + unsigned_text(rounds) + "; part++)", node);
+    } else {
+      out_.open("", node);
+    }
+    const auto start = [&](const Operand& o, const char* thread) {
+      return start_of(o) + (rounds > 1 ? "part * " + unsigned_text(unroll * o.row()) + " + " : "") +
+             thread;
+    };
+    out_.line("let lhs_from = " + start(lhs_, "y") + ";");
+    out_.line("let rhs_from = " + start(rhs_, "x") + ";");
+    for (std::int64_t k = 0; k < unroll; ++k) {
       const std::string suffix = std::to_string(k) + "_";
       for_quads(tile_.rows, [&](std::int64_t quad) {
-        out_.line("let a" + suffix + std::to_string(quad) + " = lhs_tile[lhs_at" +
+        out_.line("let a" + suffix + std::to_string(quad) + " = lhs_tile[lhs_from" +
                       plus(k * lhs_.row() + quad * (tile_.m / tile_.rows)) + "];",
                   node);
       });
       for_quads(tile_.columns, [&](std::int64_t quad) {
-        out_.line("let b" + suffix + std::to_string(quad) + " = rhs_tile[rhs_at" +
+        out_.line("let b" + suffix + std::to_string(quad) + " = rhs_tile[rhs_from" +
                       plus(k * rhs_.row() + quad * (tile_.n / tile_.columns)) + "];",
                   node);
       });
@@ -371,12 +576,14 @@ class MatMulPrinter {
   Writer& out_;
   int m_ = 0, n_ = 0, k_ = 0;
   std::int64_t batch_ = 1;
-  Tile tile_{};
+  MatMulTile tile_{};
   Operand lhs_{}, rhs_{};
 };
 
 }  // namespace
 
-bool emit_matmul(Module& module) { return MatMulPrinter(module).print(); }
+bool emit_matmul(Module& module, const MatMulTile* tile) {
+  return MatMulPrinter(module).print(tile);
+}
 
 }  // namespace tensorgrad::wgsl

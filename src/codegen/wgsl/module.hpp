@@ -29,6 +29,11 @@ class Module {
   Writer functions;               ///< functions of this kernel
   Writer main{1};                 ///< the body of the main function
 
+  /// From now on the elements of this binding's array are quads, vec4<f32>. Every access to it must
+  /// be by whole quads.
+  void as_quads(int binding) { quads_.insert(array(binding).array); }
+  bool is_quads(int binding) const { return quads_.count(array(binding).array) > 0; }
+
   const ArrayRef& array(int binding) const { return arrays_[static_cast<std::size_t>(binding)]; }
 
   /// Memory that the threads of a workgroup share.
@@ -46,6 +51,7 @@ class Module {
   WgslKernel result_;
   std::vector<ArrayRef> arrays_;
   std::vector<std::string> shared_;
+  std::set<std::string> quads_;  // names of arrays
 };
 
 }  // namespace tensorgrad::wgsl

@@ -23,6 +23,20 @@ struct WgslLimits {
   std::uint32_t bindings = 8;             ///< storage buffers
 };
 
+/// How a matrix product is cut: a workgroup computes m x n elements in steps of k, a thread
+/// rows x columns of them; `slices` teams of a workgroup share out the steps.
+struct MatMulTile {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t rows = 0, columns = 0;  ///< multiples of 4
+  std::int64_t slices = 1;
+  std::int64_t unroll = 4;  ///< steps of k that are written out
+
+  std::int64_t slice_threads() const { return (m / rows) * (n / columns); }
+  std::int64_t threads() const { return slices * slice_threads(); }
+  /// Workgroup memory, with the padding that a tile may have.
+  std::int64_t bytes() const { return slices * (m + n + 8) * k * 4; }
+};
+
 /// A storage buffer of a printed kernel, `@group(0) @binding(i)`: part of a plan's buffer.
 struct WgslBinding {
   int buffer = -1;
@@ -49,7 +63,8 @@ struct WgslKernel {
 };
 
 /// Prints a kernel, always in the same way. DeviceError, with the kernel's name, if it does not fit
-/// the limits.
-WgslKernel emit_wgsl(const Kernel& kernel, const WgslLimits& limits);
+/// the limits. `tile`, if given, is used for a product instead of the one that the shape suggests.
+WgslKernel emit_wgsl(const Kernel& kernel, const WgslLimits& limits,
+                     const MatMulTile* tile = nullptr);
 
 }  // namespace tensorgrad

@@ -162,6 +162,17 @@ class CpuBackend final : public Backend {
     }
   }
 
+  std::vector<double> profile(Program& program) override {
+    auto* cpu = dynamic_cast<CpuProgram*>(&program);
+    if (!cpu) throw DeviceError("cpu: the program belongs to another device.");
+    const std::lock_guard lock(mutex_);
+    return timed(cpu->kernels, [&](const CpuProgram::Entry& entry) {
+      entry.kernel->run(workers_);
+      ++counters_.dispatches;
+      if (failure_.failed) report(*cpu->plan);
+    });
+  }
+
   void read(const std::vector<ReadRequest>& requests, Completion done) override {
     std::exception_ptr error;
     try {

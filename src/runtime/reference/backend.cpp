@@ -68,21 +68,14 @@ class ReferenceBackend : public Backend {
     auto& program = static_cast<ReferenceProgram&>(base);
     ++counters_.submits;
     for (const Kernel& kernel : program.plan->kernels) {
-      if (!includes(phases, kernel.phase)) continue;
-      ++counters_.dispatches;
-      if (kernel.name == "copy") {
-        store(program, kernel.bindings.back(), load(program, kernel.bindings.front()));
-        continue;
-      }
-      const Graph& graph = *program.plan->graph;
-      const Node& node = graph.node(kernel.nodes.front());
-      std::size_t b = 0;
-      for (TensorId input : node.inputs)
-        program.tensors[static_cast<std::size_t>(input)] = load(program, kernel.bindings[b++]);
-      reference::compute(graph, node, program.tensors);
-      for (TensorId output : node.outputs)
-        store(program, kernel.bindings[b++], program.tensors[static_cast<std::size_t>(output)]);
+      if (includes(phases, kernel.phase)) run(program, kernel);
     }
+  }
+
+  std::vector<double> profile(Program& base) override {
+    std::lock_guard lock(mutex_);
+    auto& program = static_cast<ReferenceProgram&>(base);
+    return timed(program.plan->kernels, [&](const Kernel& kernel) { run(program, kernel); });
   }
 
   void read(const std::vector<ReadRequest>& requests, Completion done) override {
@@ -110,6 +103,22 @@ class ReferenceBackend : public Backend {
   }
 
  private:
+  void run(ReferenceProgram& program, const Kernel& kernel) {
+    ++counters_.dispatches;
+    if (kernel.name == "copy") {
+      store(program, kernel.bindings.back(), load(program, kernel.bindings.front()));
+      return;
+    }
+    const Graph& graph = *program.plan->graph;
+    const Node& node = graph.node(kernel.nodes.front());
+    std::size_t b = 0;
+    for (TensorId input : node.inputs)
+      program.tensors[static_cast<std::size_t>(input)] = load(program, kernel.bindings[b++]);
+    reference::compute(graph, node, program.tensors);
+    for (TensorId output : node.outputs)
+      store(program, kernel.bindings[b++], program.tensors[static_cast<std::size_t>(output)]);
+  }
+
   static Values load(ReferenceProgram& program, const Binding& binding) {
     const Values& from = values_of(*program.buffers[static_cast<std::size_t>(binding.buffer)]);
     return Values(from.begin() + binding.offset, from.begin() + binding.offset + binding.elements);

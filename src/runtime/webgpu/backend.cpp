@@ -233,6 +233,17 @@ void WebGpuBackend::run(Program& program, Phases phases) {
   if (held_->empty()) held_ = nullptr;
 }
 
+std::vector<double> WebGpuBackend::profile(Program& program) {
+  auto* own = dynamic_cast<WebGpuProgram*>(&program);
+  if (own == nullptr) throw InternalError("webgpu: a program of another backend");
+  const std::lock_guard lock(mutex_);
+  flush();
+  std::vector<double> seconds = gpu_.profile(*own->all);
+  for (double& s : seconds) s *= 1e-9;
+  counters_.dispatches += static_cast<std::int64_t>(seconds.size());
+  return seconds;
+}
+
 /// Submits the run that is held back.
 void WebGpuBackend::flush() {
   if (held_ == nullptr) return;

@@ -32,6 +32,7 @@ class WebGpuBackend final : public Backend {
   std::unique_ptr<Program> load(std::shared_ptr<const Plan> plan,
                                 std::vector<std::shared_ptr<DeviceBuffer>> buffers) override;
   void run(Program& program, Phases phases) override;
+  std::vector<double> profile(Program& program) override;
   void read(const std::vector<ReadRequest>& requests, Completion done) override;
   void poll() override;
   DeviceCounters counters() const override;

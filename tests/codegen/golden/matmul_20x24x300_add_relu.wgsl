@@ -1,10 +1,10 @@
 // kernel matmul_20x24x300_add_relu
-@group(0) @binding(0) var<storage, read> in0: array<f32>;
-@group(0) @binding(1) var<storage, read> in1: array<f32>;
-@group(0) @binding(2) var<storage, read> in2: array<f32>;
-@group(0) @binding(3) var<storage, read> in3: array<f32>;
-@group(0) @binding(4) var<storage, read_write> out4: array<f32>;
-@group(0) @binding(5) var<storage, read_write> out5: array<f32>;
+@group(0) @binding(0) var<storage, read> in0: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> in1: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> in2: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> in3: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> out4: array<vec4<f32>>;
+@group(0) @binding(5) var<storage, read_write> out5: array<vec4<f32>>;
 
 var<workgroup> lhs_tile: array<vec4<f32>, 288>;
 var<workgroup> rhs_tile: array<vec4<f32>, 256>;
@@ -18,31 +18,27 @@ fn tg_relu(x: f32) -> f32 {
   return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
-fn lhs(m: u32, k: u32) -> f32 {
-  if (m >= 20u || k >= 300u) {
-    return 0.0;
-  }
-  return in0[300u * m + k];
-}
-
-fn rhs(n: u32, k: u32) -> f32 {
-  if (n >= 24u || k >= 300u) {
-    return 0.0;
-  }
-  return in1[n + 24u * k];
-}
-
-fn finish(m: u32, n: u32, acc: f32) {
-  if (m >= 20u || n >= 24u) {
+fn finish(m: u32, quad: u32, acc: vec4<f32>) {
+  if (m >= 20u || quad >= 6u) {
     return;
   }
-  let load4 = in2[n];
-  let add5 = acc + load4;
-  let relu6 = tg_relu(add5);
-  let load7 = in3[24u * m + n];
-  let add8 = relu6 + load7;
-  out4[24u * m + n] = relu6;
-  out5[24u * m + n] = add8;
+  let n = 4u * quad;
+  let quad4 = in2[quad];
+  let quad7 = in3[6u * m + quad];
+  let add5_0 = acc[0] + quad4[0];
+  let relu6_0 = tg_relu(add5_0);
+  let add8_0 = relu6_0 + quad7[0];
+  let add5_1 = acc[1] + quad4[1];
+  let relu6_1 = tg_relu(add5_1);
+  let add8_1 = relu6_1 + quad7[1];
+  let add5_2 = acc[2] + quad4[2];
+  let relu6_2 = tg_relu(add5_2);
+  let add8_2 = relu6_2 + quad7[2];
+  let add5_3 = acc[3] + quad4[3];
+  let relu6_3 = tg_relu(add5_3);
+  let add8_3 = relu6_3 + quad7[3];
+  out4[6u * m + quad] = vec4<f32>(relu6_0, relu6_1, relu6_2, relu6_3);
+  out5[6u * m + quad] = vec4<f32>(add8_0, add8_1, add8_2, add8_3);
 }
 
 @compute @workgroup_size(128)
@@ -60,46 +56,112 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var acc1_0: vec4<f32>;
   var acc2_0: vec4<f32>;
   var acc3_0: vec4<f32>;
+  let lhs0_piece = id;
+  let lhs0_quad = lhs0_piece / 4u;
+  let lhs0_k = 4u * (lhs0_piece % 4u);
+  var lhs0_0: vec4<f32>;
+  var lhs0_1: vec4<f32>;
+  var lhs0_2: vec4<f32>;
+  var lhs0_3: vec4<f32>;
+  var lhs0_at = 75u * (m0 + 4u * lhs0_quad) + ((lhs0_k + slice * 16u) / 4u);
+  let rhs0_piece = id;
+  let rhs0_quad = rhs0_piece % 8u;
+  let rhs0_k = rhs0_piece / 8u;
+  var rhs0_0: vec4<f32>;
+  var rhs0_at = (n0 / 4u + rhs0_quad) + 6u * (rhs0_k + slice * 16u);
+  let rhs1_piece = id + 64u;
+  let rhs1_quad = rhs1_piece % 8u;
+  let rhs1_k = rhs1_piece / 8u;
+  var rhs1_0: vec4<f32>;
+  var rhs1_at = (n0 / 4u + rhs1_quad) + 6u * (rhs1_k + slice * 16u);
+  var k0 = slice * 16u;
+  lhs0_0 = vec4<f32>();
+  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad < 20u) {
+    lhs0_0 = in0[lhs0_at];
+  }
+  lhs0_1 = vec4<f32>();
+  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 1u < 20u) {
+    lhs0_1 = in0[lhs0_at + 75u];
+  }
+  lhs0_2 = vec4<f32>();
+  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 2u < 20u) {
+    lhs0_2 = in0[lhs0_at + 150u];
+  }
+  lhs0_3 = vec4<f32>();
+  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 3u < 20u) {
+    lhs0_3 = in0[lhs0_at + 225u];
+  }
+  rhs0_0 = vec4<f32>();
+  if (k0 + rhs0_k < 300u && n0 + 4u * rhs0_quad < 24u) {
+    rhs0_0 = in1[rhs0_at];
+  }
+  rhs1_0 = vec4<f32>();
+  if (k0 + rhs1_k < 300u && n0 + 4u * rhs1_quad < 24u) {
+    rhs1_0 = in1[rhs1_at];
+  }
   for (var step = 0u; step < 10u; step++) {
-    let k0 = step * 32u + slice * 16u;
-    for (var round = 0u; round < 2u; round++) {
-      let q = id + round * 64u;
-      let k = q % 16u;
-      let quad = q / 16u;
-      let at = m0 + 4u * quad;
-      lhs_tile[lhs_start + k * 9u + quad] = vec4<f32>(lhs(at, k0 + k), lhs(at + 1u, k0 + k), lhs(at + 2u, k0 + k), lhs(at + 3u, k0 + k));
+    if (lhs0_piece < 32u) {
+      lhs_tile[lhs_start + (lhs0_k) * 9u + lhs0_quad] = vec4<f32>(lhs0_0[0], lhs0_1[0], lhs0_2[0], lhs0_3[0]);
+      lhs_tile[lhs_start + (lhs0_k + 1u) * 9u + lhs0_quad] = vec4<f32>(lhs0_0[1], lhs0_1[1], lhs0_2[1], lhs0_3[1]);
+      lhs_tile[lhs_start + (lhs0_k + 2u) * 9u + lhs0_quad] = vec4<f32>(lhs0_0[2], lhs0_1[2], lhs0_2[2], lhs0_3[2]);
+      lhs_tile[lhs_start + (lhs0_k + 3u) * 9u + lhs0_quad] = vec4<f32>(lhs0_0[3], lhs0_1[3], lhs0_2[3], lhs0_3[3]);
     }
-    for (var round = 0u; round < 2u; round++) {
-      let q = id + round * 64u;
-      let quad = q % 8u;
-      let k = q / 8u;
-      let at = n0 + 4u * quad;
-      rhs_tile[rhs_start + k * 8u + quad] = vec4<f32>(rhs(at, k0 + k), rhs(at + 1u, k0 + k), rhs(at + 2u, k0 + k), rhs(at + 3u, k0 + k));
-    }
+    rhs_tile[rhs_start + (rhs0_k) * 8u + rhs0_quad] = rhs0_0;
+    rhs_tile[rhs_start + (rhs1_k) * 8u + rhs1_quad] = rhs1_0;
     workgroupBarrier();
+    if (step < 9u) {
+      k0 += 32u;
+      lhs0_at += 8u;
+      rhs0_at += 192u;
+      rhs1_at += 192u;
+      lhs0_0 = vec4<f32>();
+      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad < 20u) {
+        lhs0_0 = in0[lhs0_at];
+      }
+      lhs0_1 = vec4<f32>();
+      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 1u < 20u) {
+        lhs0_1 = in0[lhs0_at + 75u];
+      }
+      lhs0_2 = vec4<f32>();
+      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 2u < 20u) {
+        lhs0_2 = in0[lhs0_at + 150u];
+      }
+      lhs0_3 = vec4<f32>();
+      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 3u < 20u) {
+        lhs0_3 = in0[lhs0_at + 225u];
+      }
+      rhs0_0 = vec4<f32>();
+      if (k0 + rhs0_k < 300u && n0 + 4u * rhs0_quad < 24u) {
+        rhs0_0 = in1[rhs0_at];
+      }
+      rhs1_0 = vec4<f32>();
+      if (k0 + rhs1_k < 300u && n0 + 4u * rhs1_quad < 24u) {
+        rhs1_0 = in1[rhs1_at];
+      }
+    }
     for (var part = 0u; part < 4u; part++) {
-      let lhs_at = lhs_start + part * 36u + y;
-      let rhs_at = rhs_start + part * 32u + x;
-      let a0_0 = lhs_tile[lhs_at];
-      let b0_0 = rhs_tile[rhs_at];
+      let lhs_from = lhs_start + part * 36u + y;
+      let rhs_from = rhs_start + part * 32u + x;
+      let a0_0 = lhs_tile[lhs_from];
+      let b0_0 = rhs_tile[rhs_from];
       acc0_0 = fma(vec4<f32>(a0_0[0]), b0_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a0_0[1]), b0_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a0_0[2]), b0_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a0_0[3]), b0_0, acc3_0);
-      let a1_0 = lhs_tile[lhs_at + 9u];
-      let b1_0 = rhs_tile[rhs_at + 8u];
+      let a1_0 = lhs_tile[lhs_from + 9u];
+      let b1_0 = rhs_tile[rhs_from + 8u];
       acc0_0 = fma(vec4<f32>(a1_0[0]), b1_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a1_0[1]), b1_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a1_0[2]), b1_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a1_0[3]), b1_0, acc3_0);
-      let a2_0 = lhs_tile[lhs_at + 18u];
-      let b2_0 = rhs_tile[rhs_at + 16u];
+      let a2_0 = lhs_tile[lhs_from + 18u];
+      let b2_0 = rhs_tile[rhs_from + 16u];
       acc0_0 = fma(vec4<f32>(a2_0[0]), b2_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a2_0[1]), b2_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a2_0[2]), b2_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a2_0[3]), b2_0, acc3_0);
-      let a3_0 = lhs_tile[lhs_at + 27u];
-      let b3_0 = rhs_tile[rhs_at + 24u];
+      let a3_0 = lhs_tile[lhs_from + 27u];
+      let b3_0 = rhs_tile[rhs_from + 24u];
       acc0_0 = fma(vec4<f32>(a3_0[0]), b3_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a3_0[1]), b3_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a3_0[2]), b3_0, acc2_0);
@@ -134,21 +196,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if (slice > 0u) {
     return;
   }
-  finish(m0 + 4u * y, n0 + 4u * x, acc0_0[0]);
-  finish(m0 + 4u * y, n0 + 4u * x + 1u, acc0_0[1]);
-  finish(m0 + 4u * y, n0 + 4u * x + 2u, acc0_0[2]);
-  finish(m0 + 4u * y, n0 + 4u * x + 3u, acc0_0[3]);
-  finish(m0 + 4u * y + 1u, n0 + 4u * x, acc1_0[0]);
-  finish(m0 + 4u * y + 1u, n0 + 4u * x + 1u, acc1_0[1]);
-  finish(m0 + 4u * y + 1u, n0 + 4u * x + 2u, acc1_0[2]);
-  finish(m0 + 4u * y + 1u, n0 + 4u * x + 3u, acc1_0[3]);
-  finish(m0 + 4u * y + 2u, n0 + 4u * x, acc2_0[0]);
-  finish(m0 + 4u * y + 2u, n0 + 4u * x + 1u, acc2_0[1]);
-  finish(m0 + 4u * y + 2u, n0 + 4u * x + 2u, acc2_0[2]);
-  finish(m0 + 4u * y + 2u, n0 + 4u * x + 3u, acc2_0[3]);
-  finish(m0 + 4u * y + 3u, n0 + 4u * x, acc3_0[0]);
-  finish(m0 + 4u * y + 3u, n0 + 4u * x + 1u, acc3_0[1]);
-  finish(m0 + 4u * y + 3u, n0 + 4u * x + 2u, acc3_0[2]);
-  finish(m0 + 4u * y + 3u, n0 + 4u * x + 3u, acc3_0[3]);
+  finish(m0 + 4u * y, n0 / 4u + x, acc0_0);
+  finish(m0 + 4u * y + 1u, n0 / 4u + x, acc1_0);
+  finish(m0 + 4u * y + 2u, n0 / 4u + x, acc2_0);
+  finish(m0 + 4u * y + 3u, n0 / 4u + x, acc3_0);
 }
 // 1 x 1 x 1 workgroups of 128 threads, 8704 bytes shared

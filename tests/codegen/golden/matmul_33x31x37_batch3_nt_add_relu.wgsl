@@ -18,31 +18,47 @@ fn tg_relu(x: f32) -> f32 {
   return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
-fn lhs(i0: u32, m: u32, k: u32) -> f32 {
-  if (m >= 33u || k >= 37u) {
-    return 0.0;
-  }
-  return in0[1221u * i0 + 37u * m + k];
-}
-
-fn rhs(i0: u32, n: u32, k: u32) -> f32 {
-  if (n >= 31u || k >= 37u) {
-    return 0.0;
-  }
-  return in1[1147u * i0 + 37u * n + k];
-}
-
-fn finish(i0: u32, m: u32, n: u32, acc: f32) {
-  if (m >= 33u || n >= 31u) {
+fn finish(i0: u32, m: u32, quad: u32, acc: vec4<f32>) {
+  if (m >= 33u) {
     return;
   }
-  let load4 = in2[n];
-  let add5 = acc + load4;
-  let relu6 = tg_relu(add5);
-  let load7 = in3[1023u * i0 + 31u * m + n];
-  let add8 = relu6 + load7;
-  out4[1023u * i0 + 31u * m + n] = relu6;
-  out5[1023u * i0 + 31u * m + n] = add8;
+  let n = 4u * quad;
+  if (n < 31u) {
+    let load4_0 = in2[n];
+    let add5_0 = acc[0] + load4_0;
+    let relu6_0 = tg_relu(add5_0);
+    let load7_0 = in3[1023u * i0 + 31u * m + n];
+    let add8_0 = relu6_0 + load7_0;
+    out4[1023u * i0 + 31u * m + n] = relu6_0;
+    out5[1023u * i0 + 31u * m + n] = add8_0;
+  }
+  if (n + 1u < 31u) {
+    let load4_1 = in2[(n + 1u)];
+    let add5_1 = acc[1] + load4_1;
+    let relu6_1 = tg_relu(add5_1);
+    let load7_1 = in3[1023u * i0 + 31u * m + (n + 1u)];
+    let add8_1 = relu6_1 + load7_1;
+    out4[1023u * i0 + 31u * m + (n + 1u)] = relu6_1;
+    out5[1023u * i0 + 31u * m + (n + 1u)] = add8_1;
+  }
+  if (n + 2u < 31u) {
+    let load4_2 = in2[(n + 2u)];
+    let add5_2 = acc[2] + load4_2;
+    let relu6_2 = tg_relu(add5_2);
+    let load7_2 = in3[1023u * i0 + 31u * m + (n + 2u)];
+    let add8_2 = relu6_2 + load7_2;
+    out4[1023u * i0 + 31u * m + (n + 2u)] = relu6_2;
+    out5[1023u * i0 + 31u * m + (n + 2u)] = add8_2;
+  }
+  if (n + 3u < 31u) {
+    let load4_3 = in2[(n + 3u)];
+    let add5_3 = acc[3] + load4_3;
+    let relu6_3 = tg_relu(add5_3);
+    let load7_3 = in3[1023u * i0 + 31u * m + (n + 3u)];
+    let add8_3 = relu6_3 + load7_3;
+    out4[1023u * i0 + 31u * m + (n + 3u)] = relu6_3;
+    out5[1023u * i0 + 31u * m + (n + 3u)] = add8_3;
+  }
 }
 
 @compute @workgroup_size(64)
@@ -58,46 +74,183 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var acc1_0: vec4<f32>;
   var acc2_0: vec4<f32>;
   var acc3_0: vec4<f32>;
+  let lhs0_piece = local;
+  let lhs0_quad = lhs0_piece / 16u;
+  let lhs0_k = lhs0_piece % 16u;
+  var lhs0_0: vec4<f32>;
+  var lhs0_at = 1221u * i0 + 37u * (m0 + 4u * lhs0_quad) + (lhs0_k);
+  let lhs1_piece = local + 64u;
+  let lhs1_quad = lhs1_piece / 16u;
+  let lhs1_k = lhs1_piece % 16u;
+  var lhs1_0: vec4<f32>;
+  var lhs1_at = 1221u * i0 + 37u * (m0 + 4u * lhs1_quad) + (lhs1_k);
+  let rhs0_piece = local;
+  let rhs0_quad = rhs0_piece / 16u;
+  let rhs0_k = rhs0_piece % 16u;
+  var rhs0_0: vec4<f32>;
+  var rhs0_at = 1147u * i0 + 37u * (n0 + 4u * rhs0_quad) + (rhs0_k);
+  let rhs1_piece = local + 64u;
+  let rhs1_quad = rhs1_piece / 16u;
+  let rhs1_k = rhs1_piece % 16u;
+  var rhs1_0: vec4<f32>;
+  var rhs1_at = 1147u * i0 + 37u * (n0 + 4u * rhs1_quad) + (rhs1_k);
+  var k0 = 0u;
+  lhs0_0 = vec4<f32>();
+  if (k0 + lhs0_k < 37u) {
+    if (m0 + 4u * lhs0_quad < 33u) {
+      lhs0_0[0] = in0[lhs0_at];
+    }
+    if (m0 + 4u * lhs0_quad + 1u < 33u) {
+      lhs0_0[1] = in0[lhs0_at + 37u];
+    }
+    if (m0 + 4u * lhs0_quad + 2u < 33u) {
+      lhs0_0[2] = in0[lhs0_at + 74u];
+    }
+    if (m0 + 4u * lhs0_quad + 3u < 33u) {
+      lhs0_0[3] = in0[lhs0_at + 111u];
+    }
+  }
+  lhs1_0 = vec4<f32>();
+  if (k0 + lhs1_k < 37u) {
+    if (m0 + 4u * lhs1_quad < 33u) {
+      lhs1_0[0] = in0[lhs1_at];
+    }
+    if (m0 + 4u * lhs1_quad + 1u < 33u) {
+      lhs1_0[1] = in0[lhs1_at + 37u];
+    }
+    if (m0 + 4u * lhs1_quad + 2u < 33u) {
+      lhs1_0[2] = in0[lhs1_at + 74u];
+    }
+    if (m0 + 4u * lhs1_quad + 3u < 33u) {
+      lhs1_0[3] = in0[lhs1_at + 111u];
+    }
+  }
+  rhs0_0 = vec4<f32>();
+  if (k0 + rhs0_k < 37u) {
+    if (n0 + 4u * rhs0_quad < 31u) {
+      rhs0_0[0] = in1[rhs0_at];
+    }
+    if (n0 + 4u * rhs0_quad + 1u < 31u) {
+      rhs0_0[1] = in1[rhs0_at + 37u];
+    }
+    if (n0 + 4u * rhs0_quad + 2u < 31u) {
+      rhs0_0[2] = in1[rhs0_at + 74u];
+    }
+    if (n0 + 4u * rhs0_quad + 3u < 31u) {
+      rhs0_0[3] = in1[rhs0_at + 111u];
+    }
+  }
+  rhs1_0 = vec4<f32>();
+  if (k0 + rhs1_k < 37u) {
+    if (n0 + 4u * rhs1_quad < 31u) {
+      rhs1_0[0] = in1[rhs1_at];
+    }
+    if (n0 + 4u * rhs1_quad + 1u < 31u) {
+      rhs1_0[1] = in1[rhs1_at + 37u];
+    }
+    if (n0 + 4u * rhs1_quad + 2u < 31u) {
+      rhs1_0[2] = in1[rhs1_at + 74u];
+    }
+    if (n0 + 4u * rhs1_quad + 3u < 31u) {
+      rhs1_0[3] = in1[rhs1_at + 111u];
+    }
+  }
   for (var step = 0u; step < 3u; step++) {
-    let k0 = step * 16u;
-    for (var round = 0u; round < 2u; round++) {
-      let q = local + round * 64u;
-      let k = q % 16u;
-      let quad = q / 16u;
-      let at = m0 + 4u * quad;
-      lhs_tile[k * 9u + quad] = vec4<f32>(lhs(i0, at, k0 + k), lhs(i0, at + 1u, k0 + k), lhs(i0, at + 2u, k0 + k), lhs(i0, at + 3u, k0 + k));
-    }
-    for (var round = 0u; round < 2u; round++) {
-      let q = local + round * 64u;
-      let k = q % 16u;
-      let quad = q / 16u;
-      let at = n0 + 4u * quad;
-      rhs_tile[k * 9u + quad] = vec4<f32>(rhs(i0, at, k0 + k), rhs(i0, at + 1u, k0 + k), rhs(i0, at + 2u, k0 + k), rhs(i0, at + 3u, k0 + k));
-    }
+    lhs_tile[(lhs0_k) * 9u + lhs0_quad] = lhs0_0;
+    lhs_tile[(lhs1_k) * 9u + lhs1_quad] = lhs1_0;
+    rhs_tile[(rhs0_k) * 9u + rhs0_quad] = rhs0_0;
+    rhs_tile[(rhs1_k) * 9u + rhs1_quad] = rhs1_0;
     workgroupBarrier();
+    if (step < 2u) {
+      k0 += 16u;
+      lhs0_at += 16u;
+      lhs1_at += 16u;
+      rhs0_at += 16u;
+      rhs1_at += 16u;
+      lhs0_0 = vec4<f32>();
+      if (k0 + lhs0_k < 37u) {
+        if (m0 + 4u * lhs0_quad < 33u) {
+          lhs0_0[0] = in0[lhs0_at];
+        }
+        if (m0 + 4u * lhs0_quad + 1u < 33u) {
+          lhs0_0[1] = in0[lhs0_at + 37u];
+        }
+        if (m0 + 4u * lhs0_quad + 2u < 33u) {
+          lhs0_0[2] = in0[lhs0_at + 74u];
+        }
+        if (m0 + 4u * lhs0_quad + 3u < 33u) {
+          lhs0_0[3] = in0[lhs0_at + 111u];
+        }
+      }
+      lhs1_0 = vec4<f32>();
+      if (k0 + lhs1_k < 37u) {
+        if (m0 + 4u * lhs1_quad < 33u) {
+          lhs1_0[0] = in0[lhs1_at];
+        }
+        if (m0 + 4u * lhs1_quad + 1u < 33u) {
+          lhs1_0[1] = in0[lhs1_at + 37u];
+        }
+        if (m0 + 4u * lhs1_quad + 2u < 33u) {
+          lhs1_0[2] = in0[lhs1_at + 74u];
+        }
+        if (m0 + 4u * lhs1_quad + 3u < 33u) {
+          lhs1_0[3] = in0[lhs1_at + 111u];
+        }
+      }
+      rhs0_0 = vec4<f32>();
+      if (k0 + rhs0_k < 37u) {
+        if (n0 + 4u * rhs0_quad < 31u) {
+          rhs0_0[0] = in1[rhs0_at];
+        }
+        if (n0 + 4u * rhs0_quad + 1u < 31u) {
+          rhs0_0[1] = in1[rhs0_at + 37u];
+        }
+        if (n0 + 4u * rhs0_quad + 2u < 31u) {
+          rhs0_0[2] = in1[rhs0_at + 74u];
+        }
+        if (n0 + 4u * rhs0_quad + 3u < 31u) {
+          rhs0_0[3] = in1[rhs0_at + 111u];
+        }
+      }
+      rhs1_0 = vec4<f32>();
+      if (k0 + rhs1_k < 37u) {
+        if (n0 + 4u * rhs1_quad < 31u) {
+          rhs1_0[0] = in1[rhs1_at];
+        }
+        if (n0 + 4u * rhs1_quad + 1u < 31u) {
+          rhs1_0[1] = in1[rhs1_at + 37u];
+        }
+        if (n0 + 4u * rhs1_quad + 2u < 31u) {
+          rhs1_0[2] = in1[rhs1_at + 74u];
+        }
+        if (n0 + 4u * rhs1_quad + 3u < 31u) {
+          rhs1_0[3] = in1[rhs1_at + 111u];
+        }
+      }
+    }
     for (var part = 0u; part < 4u; part++) {
-      let lhs_at = part * 36u + y;
-      let rhs_at = part * 36u + x;
-      let a0_0 = lhs_tile[lhs_at];
-      let b0_0 = rhs_tile[rhs_at];
+      let lhs_from = part * 36u + y;
+      let rhs_from = part * 36u + x;
+      let a0_0 = lhs_tile[lhs_from];
+      let b0_0 = rhs_tile[rhs_from];
       acc0_0 = fma(vec4<f32>(a0_0[0]), b0_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a0_0[1]), b0_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a0_0[2]), b0_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a0_0[3]), b0_0, acc3_0);
-      let a1_0 = lhs_tile[lhs_at + 9u];
-      let b1_0 = rhs_tile[rhs_at + 9u];
+      let a1_0 = lhs_tile[lhs_from + 9u];
+      let b1_0 = rhs_tile[rhs_from + 9u];
       acc0_0 = fma(vec4<f32>(a1_0[0]), b1_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a1_0[1]), b1_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a1_0[2]), b1_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a1_0[3]), b1_0, acc3_0);
-      let a2_0 = lhs_tile[lhs_at + 18u];
-      let b2_0 = rhs_tile[rhs_at + 18u];
+      let a2_0 = lhs_tile[lhs_from + 18u];
+      let b2_0 = rhs_tile[rhs_from + 18u];
       acc0_0 = fma(vec4<f32>(a2_0[0]), b2_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a2_0[1]), b2_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a2_0[2]), b2_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a2_0[3]), b2_0, acc3_0);
-      let a3_0 = lhs_tile[lhs_at + 27u];
-      let b3_0 = rhs_tile[rhs_at + 27u];
+      let a3_0 = lhs_tile[lhs_from + 27u];
+      let b3_0 = rhs_tile[rhs_from + 27u];
       acc0_0 = fma(vec4<f32>(a3_0[0]), b3_0, acc0_0);
       acc1_0 = fma(vec4<f32>(a3_0[1]), b3_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a3_0[2]), b3_0, acc2_0);
@@ -105,21 +258,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     workgroupBarrier();
   }
-  finish(i0, m0 + 4u * y, n0 + 4u * x, acc0_0[0]);
-  finish(i0, m0 + 4u * y, n0 + 4u * x + 1u, acc0_0[1]);
-  finish(i0, m0 + 4u * y, n0 + 4u * x + 2u, acc0_0[2]);
-  finish(i0, m0 + 4u * y, n0 + 4u * x + 3u, acc0_0[3]);
-  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x, acc1_0[0]);
-  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x + 1u, acc1_0[1]);
-  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x + 2u, acc1_0[2]);
-  finish(i0, m0 + 4u * y + 1u, n0 + 4u * x + 3u, acc1_0[3]);
-  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x, acc2_0[0]);
-  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x + 1u, acc2_0[1]);
-  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x + 2u, acc2_0[2]);
-  finish(i0, m0 + 4u * y + 2u, n0 + 4u * x + 3u, acc2_0[3]);
-  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x, acc3_0[0]);
-  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x + 1u, acc3_0[1]);
-  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x + 2u, acc3_0[2]);
-  finish(i0, m0 + 4u * y + 3u, n0 + 4u * x + 3u, acc3_0[3]);
+  finish(i0, m0 + 4u * y, n0 / 4u + x, acc0_0);
+  finish(i0, m0 + 4u * y + 1u, n0 / 4u + x, acc1_0);
+  finish(i0, m0 + 4u * y + 2u, n0 / 4u + x, acc2_0);
+  finish(i0, m0 + 4u * y + 3u, n0 / 4u + x, acc3_0);
 }
 // 6 x 1 x 1 workgroups of 64 threads, 4608 bytes shared
