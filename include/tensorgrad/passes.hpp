@@ -11,7 +11,8 @@ namespace tensorgrad {
 
 /// What a target wants of the graph.
 struct PassOptions {
-  int parallelism = 1;  ///< Rows a kernel should have before long reductions are split.
+  int parallelism = 1;    ///< Rows a kernel should have before long reductions are split.
+  int product_tiles = 0;  ///< Tiles a matrix product should have before a long sum is split.
   /// Attention over this many keys or more stays one kernel; below, it becomes products and a
   /// softmax.
   std::int64_t fused_attention = std::numeric_limits<std::int64_t>::max();
@@ -30,6 +31,10 @@ std::shared_ptr<Graph> eliminate_dead(const Graph& graph);
 /// Splits reductions that have too few results to keep a device busy into two, the first of which
 /// gives `parallelism` partial results or more.
 std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism);
+
+/// Splits the sum of matrix products that have fewer than `tiles` tiles of 128 x 128 into parts
+/// that are computed side by side and added.
+std::shared_ptr<Graph> split_products(const Graph& graph, int tiles);
 
 /// Attention over fewer than `keys` keys as products and a softmax, with the scores in memory.
 std::shared_ptr<Graph> expand_attention(const Graph& graph, std::int64_t keys);

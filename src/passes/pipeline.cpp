@@ -10,6 +10,7 @@ std::shared_ptr<Graph> run_passes(const Graph& graph, const PassOptions& options
   g = simplify(*g);  // views that became neighbours
   g = eliminate_common(*g);
   g = eliminate_dead(*g);
+  if (options.product_tiles > 0) g = split_products(*g, options.product_tiles);
   if (options.parallelism > 1) g = eliminate_dead(*split_reductions(*g, options.parallelism));
   return g;
 }

@@ -21,6 +21,7 @@ Target gpu() {
   target.whole_buffers = true;
   target.max_bindings = 8;
   target.passes.parallelism = 64;
+  target.passes.product_tiles = 264;
   return target;
 }
 

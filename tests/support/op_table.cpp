@@ -424,6 +424,11 @@ void matmul_cases(Cases& cases) {
   add_case("outer", {5, 1}, {1, 3});
   add_case("row_by_column", {1, 33}, {33, 1});
   add_case("odd_and_larger", {33, 65}, {65, 17});
+  // Long sums, forward and in the weight's gradient, which a GPU splits.
+  cases.add("matmul", "long_sum", {{{3, 2048}}, {{2048, 5}}},
+            [](X x) { return matmul(x[0], x[1]); });
+  cases.add("matmul", "many_rows", {{{1, 2048, 3}}, {{3, 5}}},
+            [](X x) { return matmul(x[0], x[1]); });
   cases.add("matmul", "transposed_operands", {{{7, 5}}, {{3, 7}}},
             [](X x) { return matmul(swap_axes(x[0], 0, 1), swap_axes(x[1], 0, 1)); });
   cases.add("matmul", "same_operand_twice", {{{4, 4}}}, [](X x) { return matmul(x[0], x[0]); });

@@ -1,0 +1,174 @@
+// Tries every candidate tile on every class of matrix product that training meets, in one run, and
+// prints a table from which codegen/wgsl/matmul_tile.cpp is filled.
+//
+//   bench_matmul_sweep [SHAPE...]      a shape as 1024x1024x1024nn: M x N x K, operands as n or t
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "codegen/wgsl/print.hpp"
+#include "runtime/backend.hpp"
+#include "runtime/webgpu/gpu.hpp"
+#include "tensorgrad/tensorgrad.hpp"
+
+using namespace tensorgrad;
+
+namespace {
+
+struct Case {
+  std::int64_t m, n, k;
+  bool lhs_t, rhs_t;
+  std::int64_t batch = 1;
+};
+
+std::string text(const Case& c) {
+  return (c.batch > 1 ? std::to_string(c.batch) + "*" : "") + std::to_string(c.m) + "x" +
+         std::to_string(c.n) + "x" + std::to_string(c.k) + (c.lhs_t ? "t" : "n") +
+         (c.rhs_t ? "t" : "n");
+}
+
+std::string text(const MatMulTile& t) {
+  char line[96];
+  std::snprintf(line, sizeof line, "%lldx%lldx%lld %lldx%lld /%lld u%lld",
+                static_cast<long long>(t.m), static_cast<long long>(t.n),
+                static_cast<long long>(t.k), static_cast<long long>(t.rows),
+                static_cast<long long>(t.columns), static_cast<long long>(t.slices),
+                static_cast<long long>(t.unroll));
+  return line;
+}
+
+Kernel kernel_of(const Case& c, const Target& target) {
+  const auto graph = trace([&]() -> Outputs {
+    const auto shape = [&](std::int64_t a, std::int64_t b) {
+      return c.batch > 1 ? Shape{c.batch, a, b} : Shape{a, b};
+    };
+    const Tensor a = tensor_input("a", c.lhs_t ? shape(c.k, c.m) : shape(c.m, c.k));
+    const Tensor b = param_input("b", c.rhs_t ? shape(c.n, c.k) : shape(c.k, c.n));
+    return matmul(c.lhs_t ? swap_axes(a, -1, -2) : a, c.rhs_t ? swap_axes(b, -1, -2) : b);
+  });
+  PassOptions passes = target.passes;
+  passes.parallelism = 1;  // the product itself, not what splits it
+  return plan(run_passes(*graph, passes), target).kernels.front();
+}
+
+std::vector<MatMulTile> candidates() {
+  std::vector<MatMulTile> all;
+  for (const std::int64_t k : {8, 16, 32}) {
+    for (const std::int64_t unroll : {4, 8}) {
+      for (const auto& [m, n, rows, columns] :
+           std::vector<std::array<std::int64_t, 4>>{{128, 128, 8, 8},
+                                                    {128, 64, 8, 8},
+                                                    {64, 128, 8, 8},
+                                                    {64, 64, 8, 8},
+                                                    {128, 64, 8, 4},
+                                                    {64, 64, 4, 4},
+                                                    {64, 64, 8, 4},
+                                                    {64, 32, 4, 4},
+                                                    {32, 64, 4, 4},
+                                                    {32, 32, 4, 4}}) {
+        for (const std::int64_t slices : {1, 2, 4}) {
+          if (slices > 1 && m * n > 64 * 64) continue;
+          all.push_back({m, n, k, rows, columns, slices, unroll});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<Case> cases{{4096, 4096, 4096, false, false},  {2048, 2048, 2048, false, false},
+                          {1024, 1024, 1024, false, false},  {1024, 1024, 1024, false, true},
+                          {1024, 1024, 1024, true, false},   {512, 512, 512, false, false},
+                          {16384, 384, 384, false, false},   {16384, 1536, 384, false, false},
+                          {16384, 384, 1536, false, false},  {16384, 384, 1536, false, true},
+                          {384, 1536, 2048, true, false, 8}, {4096, 768, 768, false, false},
+                          {4096, 3072, 768, false, false},   {4096, 768, 3072, false, true},
+                          {768, 3072, 1024, true, false, 4}, {4096, 50257, 768, false, false},
+                          {3072, 128, 128, false, false},    {3072, 512, 128, false, false},
+                          {3072, 128, 512, false, true},     {128, 512, 384, true, false, 8},
+                          {1024, 128, 128, false, false},    {1024, 512, 128, false, false},
+                          {128, 128, 128, true, false, 8},   {256, 64, 64, false, false},
+                          {64, 64, 256, true, false}};
+  if (argc > 1) {
+    cases.clear();
+    for (int i = 1; i < argc; ++i) {
+      long long m = 0, n = 0, k = 0;
+      char lhs = 'n', rhs = 'n';
+      if (std::sscanf(argv[i], "%lldx%lldx%lld%c%c", &m, &n, &k, &lhs, &rhs) < 3) {
+        std::fprintf(stderr, "%s is no shape; 64x64x64nn is one\n", argv[i]);
+        return 2;
+      }
+      cases.push_back({m, n, k, lhs == 't', rhs == 't'});
+    }
+  }
+  webgpu::Gpu gpu = webgpu::Gpu::open({});
+  WgslLimits limits;
+  limits.invocations = gpu.limits().invocations_per_workgroup;
+  limits.workgroup_bytes = gpu.limits().workgroup_storage_bytes;
+  limits.bindings = gpu.limits().storage_buffers_per_stage;
+  const Target target = Device::webgpu().backend()->target();
+  std::printf("%s\n", gpu.adapter().name.c_str());
+
+  for (const Case& c : cases) {
+    const Kernel kernel = kernel_of(c, target);
+    const double flops = 2.0 * static_cast<double>(c.batch * c.m) * static_cast<double>(c.n * c.k);
+    std::vector<MatMulTile> tiles;
+    std::vector<WgslKernel> printed;
+    std::vector<webgpu::ShaderSource> sources;
+    const auto add = [&](const MatMulTile* tile) {
+      WgslKernel wgsl = emit_wgsl(kernel, limits, tile);
+      webgpu::ShaderSource source{kernel.name, wgsl.source, wgsl.entry, {}};
+      for (const WgslBinding& b : wgsl.bindings)
+        source.bindings.push_back(b.writable ? webgpu::Access::ReadWrite : webgpu::Access::Read);
+      sources.push_back(std::move(source));
+      printed.push_back(std::move(wgsl));
+      tiles.push_back(tile ? *tile : MatMulTile{});
+    };
+    add(nullptr);  // what is chosen today
+    for (const MatMulTile& tile : candidates()) {
+      const std::int64_t groups =
+          c.batch * ((c.m + tile.m - 1) / tile.m) * ((c.n + tile.n - 1) / tile.n);
+      const bool fits = tile.threads() <= limits.invocations &&
+                        tile.bytes() <= static_cast<std::int64_t>(limits.workgroup_bytes) &&
+                        tile.m <= std::max<std::int64_t>(32, 2 * c.m) &&
+                        tile.n <= std::max<std::int64_t>(32, 2 * c.n);
+      const bool pays = groups >= 48 || tile.m * tile.n <= 32 * 32;
+      const bool slices = tile.slices == 1 || groups * tile.slice_threads() < 1 << 16;
+      if (fits && pays && slices) add(&tile);
+    }
+    const std::vector<webgpu::Pipeline> pipelines = gpu.compile(sources);
+    std::vector<webgpu::Buffer> buffers;
+    for (const WgslBinding& b : printed[0].bindings)
+      buffers.push_back(gpu.create_buffer(static_cast<std::uint64_t>((b.offset + b.elements) * 4)));
+    std::vector<std::pair<double, std::size_t>> results;
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      std::vector<webgpu::Binding> bindings;
+      for (std::size_t b = 0; b < buffers.size(); ++b) {
+        bindings.push_back({buffers[b],
+                            static_cast<std::uint64_t>(printed[i].bindings[b].offset) * 4,
+                            static_cast<std::uint64_t>(printed[i].bindings[b].elements) * 4});
+      }
+      const auto [x, y, z] = printed[i].grid;
+      const webgpu::Commands commands(6, {pipelines[i], gpu.bind(pipelines[i], bindings), x, y, z});
+      std::vector<double> times = gpu.profile(commands);
+      std::sort(times.begin(), times.end());
+      results.push_back({times[1], i});
+    }
+    const double today = results[0].first;
+    std::sort(results.begin(), results.end());
+    std::printf("%-24s today %8.1f us %6.2f TFLOP/s", text(c).c_str(), today * 1e-3,
+                flops / today * 1e-3);
+    for (std::size_t r = 0; r < std::min<std::size_t>(4, results.size()); ++r) {
+      std::printf(" | %s %.2f",
+                  results[r].second == 0 ? "today" : text(tiles[results[r].second]).c_str(),
+                  flops / results[r].first * 1e-3);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+}
