@@ -17,6 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
+constexpr double kWarmUp = 0.3;  // seconds
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -86,12 +88,15 @@ Json measure(const OpWorkload& w, const Device& device, const Settings& settings
     throw Error("bench: " + w.name + " is wrong: it is off by " + std::to_string(error) +
                 " where values go up to " + std::to_string(largest) + ".");
   }
-  std::vector<double> times;
-  for (std::int64_t r = 0; r < settings.repeats + 2; ++r) {
+  const auto run = [&] {
     double total = 0;
     for (const KernelTime& time : program.profile()) total += time.seconds;
-    if (r >= 2) times.push_back(total);
-  }
+    return total;
+  };
+  // A device that was idle runs slowly for a while.
+  for (const auto start = Clock::now(); seconds_since(start) < kWarmUp;) run();
+  std::vector<double> times;
+  for (std::int64_t r = 0; r < settings.repeats; ++r) times.push_back(run());
   const Spread ms(times);
   const double flops = w.flops / ms.median * 1e3, bytes = w.bytes / ms.median * 1e3;
   best.flops = std::max(best.flops, flops);
@@ -137,7 +142,7 @@ double check(const TrainingWorkload& w, const Device& device) {
 
 std::vector<double> repeat(const Settings& settings, std::int64_t steps,
                            const std::function<void()>& run) {
-  run();  // warm-up
+  for (const auto start = Clock::now(); seconds_since(start) < kWarmUp;) run();
   std::vector<double> seconds;
   for (std::int64_t r = 0; r < settings.repeats; ++r) {
     const auto start = Clock::now();

@@ -17,25 +17,55 @@ struct GptConfig {
   bool relu = false;
 };
 
-/// Pre-norm, learned positions, untied head without bias.
+/// A pre-norm block whose queries, keys and values are one product.
+struct Block {
+  nn::LayerNorm n1;
+  nn::Linear qkv, o;
+  nn::LayerNorm n2;
+  nn::Linear up, down;
+  int heads;
+  bool use_relu;
+
+  explicit Block(const GptConfig& c)
+      : n1(c.dim),
+        qkv(c.dim, 3 * c.dim),
+        o(c.dim, c.dim),
+        n2(c.dim),
+        up(c.dim, 4 * c.dim),
+        down(4 * c.dim, c.dim),
+        heads(static_cast<int>(c.heads)),
+        use_relu(c.relu) {}
+
+  Tensor operator()(const Tensor& x) const {
+    const std::vector<Tensor> parts = split(qkv(n1(x)), 3, -1);
+    const auto by_head = [&](int k) {
+      return nn::split_heads(parts[static_cast<std::size_t>(k)], heads);
+    };
+    const Tensor mixed = x + o(nn::merge_heads(attention(by_head(0), by_head(1), by_head(2))));
+    const Tensor hidden = up(n2(mixed));
+    return mixed + down(use_relu ? relu(hidden) : gelu(hidden));
+  }
+  TENSORGRAD_MEMBERS(n1, qkv, o, n2, up, down)
+};
+
+/// Learned positions, untied head without bias.
 struct Gpt {
   nn::Embedding tokens;
   Tensor positions;
-  std::vector<nn::TransformerBlock> blocks;
+  std::vector<Block> blocks;
   nn::LayerNorm norm;
   nn::Linear head;
 
   explicit Gpt(const GptConfig& c)
       : tokens(c.vocabulary, c.dim),
         positions(param({c.context, c.dim})),
-        blocks(static_cast<std::size_t>(c.layers),
-               nn::TransformerBlock(c.dim, static_cast<int>(c.heads), {.relu = c.relu})),
+        blocks(static_cast<std::size_t>(c.layers), Block(c)),
         norm(c.dim),
         head(c.dim, c.vocabulary, {.bias = false}) {}
 
   Tensor operator()(const Tensor& ids) const {
     Tensor x = tokens(ids) + positions;
-    for (const nn::TransformerBlock& block : blocks) x = block(x);
+    for (const Block& block : blocks) x = block(x);
     return head(norm(x));
   }
   TENSORGRAD_MEMBERS(tokens, positions, blocks, norm, head)

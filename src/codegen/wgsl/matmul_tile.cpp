@@ -12,8 +12,13 @@ std::optional<MatMulTile> choose_tile(std::int64_t batch, std::int64_t m, std::i
     return t.threads() <= limits.invocations &&
            t.bytes() <= static_cast<std::int64_t>(limits.workgroup_bytes);
   };
-  constexpr MatMulTile kLarge{128, 128, 8, 8, 8};
-  if (m >= 128 && n >= 128 && workgroups(kLarge) >= 256 && allowed(kLarge)) return kLarge;
+  // Large tiles have the most arithmetic for each element they fetch; smaller ones, of threads with
+  // as much work each, spread over the device where there are few.
+  constexpr MatMulTile kLarge{128, 128, 32, 8, 8, 1, 8}, kLess{64, 128, 16, 8, 8, 1, 8},
+      kHalf{64, 64, 16, 8, 8, 1, 8};
+  if (m > 64 && n > 64 && workgroups(kLarge) >= 256 && allowed(kLarge)) return kLarge;
+  if (m > 32 && n > 64 && workgroups(kLess) >= 256 && allowed(kLess)) return kLess;
+  if (m > 32 && n > 32 && workgroups(kHalf) >= 256 && allowed(kHalf)) return kHalf;
   constexpr MatMulTile kMiddle{64, 64, 16, 4, 4};
   if (m > 32 && n > 32 && workgroups(kMiddle) >= 128 && allowed(kMiddle)) return kMiddle;
   MatMulTile small{32, 32, 16, 4, 4};
