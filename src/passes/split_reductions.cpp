@@ -9,7 +9,7 @@ namespace tensorgrad {
 
 namespace {
 
-constexpr std::int64_t kLongReduction = 4096;  // terms below which one workgroup is quick enough
+constexpr std::int64_t kLongReduction = 1024;  // terms below which one workgroup is quick enough
 
 /// A divisor of n near `wanted`, or 1 if there is none between 2 and n/2.
 std::int64_t divisor_near(std::int64_t n, std::int64_t wanted) {
@@ -37,7 +37,7 @@ std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism) {
     // The outermost reduced axis is cut into `parts`: [.., n, ..] → [.., parts, n/parts, ..].
     const std::vector<int>& axes = std::get<AxesAttr>(node.attrs).axes;
     const int axis = axes.front();
-    const std::int64_t wanted = std::clamp<std::int64_t>(terms / 512, 2, 64);
+    const std::int64_t wanted = std::clamp<std::int64_t>(terms / 64, 2, 64);
     std::int64_t parts = shape[axis] <= wanted ? shape[axis] : divisor_near(shape[axis], wanted);
     if (parts <= 1) return keep(out, node, inputs);
     Shape cut;

@@ -293,7 +293,7 @@ class Fuser {
     const Node& n = node(id);
     const std::int64_t rows = size(n.output()), cols = size(n.inputs[0]) / rows;
     if (!is_trailing(n)) {
-      start(id, GroupKind::Column, rows, cols);
+      place_column(id, rows, cols);
       return;
     }
     if (!request_.separate.count(n.output())) {
@@ -322,6 +322,56 @@ class Fuser {
       }
     }
     start(id, GroupKind::Row, rows, cols);
+  }
+
+  /// Column reductions over one space share a kernel if they read the same, as the gradients of a
+  /// norm's gain and bias do, or if they are so small that a kernel costs more than its work.
+  void place_column(NodeId id, std::int64_t rows, std::int64_t cols) {
+    const Node& n = node(id);
+    std::vector<int>& siblings =
+        columns_[graph_.type(n.inputs[0]).shape.to_string() + to_string(n.attrs)];
+    if (!request_.separate.count(n.output())) {
+      for (std::size_t k = siblings.size(); k-- > 0;) {
+        const int g = siblings[k];
+        if (!may_share_columns(id, g)) continue;
+        join(id, g, false);
+        return;
+      }
+    }
+    start(id, GroupKind::Column, rows, cols);
+    siblings.push_back(static_cast<int>(result_.groups.size()) - 1);
+  }
+
+  bool may_share_columns(NodeId id, int g) {
+    constexpr std::int64_t kSmall = 1 << 16;  // elements
+    constexpr std::size_t kMost = 4;          // reductions in a kernel
+    const Group& target = group(g);
+    const Node& n = node(id);
+    if (target.kind != GroupKind::Column || target.phase != n.phase) return false;
+    std::vector<NodeId> reductions;
+    for (NodeId member : target.nodes) {
+      if (op_class(node(member).op) == OpClass::Reduce) reductions.push_back(member);
+    }
+    if (reductions.empty() || reductions.size() >= kMost) return false;
+    const std::set<int> needs = dependencies(id);
+    if (std::any_of(needs.begin(), needs.end(), [&](int d) { return reaches(d, g); })) return false;
+    if (size(n.inputs[0]) <= kSmall) return true;
+    const std::set<TensorId> own = read_by(n.inputs[0]);
+    const std::set<TensorId> theirs = read_by(node(reductions.front()).inputs[0]);
+    return std::any_of(own.begin(), own.end(), [&](TensorId t) { return theirs.count(t) > 0; });
+  }
+
+  /// The large tensors that computing `id` reads, through elementwise nodes.
+  std::set<TensorId> read_by(TensorId id) const {
+    std::set<TensorId> result;
+    const std::function<void(TensorId)> walk = [&](TensorId t) {
+      if (size(t) < size(id) || !result.insert(t).second || result.size() > 32) return;
+      const OpKind op = node(producer(t)).op;
+      if (op_class(op) != OpClass::Elementwise && !is_transparent(op)) return;
+      for (TensorId input : node(producer(t)).inputs) walk(input);
+    };
+    walk(id);
+    return result;
   }
 
   void place_elementwise(NodeId id) {
@@ -545,8 +595,9 @@ class Fuser {
   const Graph& graph_;
   const FusionRequest& request_;
   Fusion result_;
-  std::set<TensorId> forced_;        // transparent tensors that must live in memory
-  std::vector<std::set<int>> deps_;  // by group: the groups it reads from
+  std::set<TensorId> forced_;                        // transparent tensors that must live in memory
+  std::vector<std::set<int>> deps_;                  // by group: the groups it reads from
+  std::map<std::string, std::vector<int>> columns_;  // by space: the groups of column reductions
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace tensorgrad {
 enum class GroupKind : std::uint8_t {
   Elementwise,  ///< no reduction: cols = 1
   Row,          ///< reductions over trailing axes; full members may be stored too
-  Column,       ///< one reduction over other axes; outer members only
+  Column,       ///< reductions over other axes, one after another; outer members only
   MatMul,       ///< one product with its epilogue; outer members only
   Scatter,      ///< one scatter-add with its epilogue; outer members only
   Special,      ///< one node and nothing else

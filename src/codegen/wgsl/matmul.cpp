@@ -65,7 +65,10 @@ class MatMulPrinter {
     m_ = kernel_.outer_count - 2, n_ = kernel_.outer_count - 1, k_ = kernel_.outer_count;
     for (int v = 0; v < m_; ++v) batch_ *= extent(v);
     const std::optional<MatMulTile> tile =
-        wanted ? *wanted : choose_tile(batch_, extent(m_), extent(n_), extent(k_), module_.limits);
+        wanted ? *wanted
+               : choose_tile({batch_, extent(m_), extent(n_), extent(k_), heavy_epilogue(),
+                              expr(kernel_.matmul->rhs).index.stride(k_) == 1},
+                             module_.limits);
     if (!tile) return false;
     tile_ = *tile;
     lhs_ = operand("lhs", kernel_.matmul->lhs, m_, tile_.m);
@@ -98,6 +101,30 @@ class MatMulPrinter {
     }
     return std::none_of(kernel_.stores.begin(), kernel_.stores.end(),
                         [](const Store& s) { return s.inner; });
+  }
+
+  /// Whether what becomes of an element takes many instructions.
+  bool heavy_epilogue() const {
+    return std::any_of(kernel_.exprs.begin(), kernel_.exprs.end(), [](const Expr& e) {
+      if (e.kind != Expr::Kind::Op) return false;
+      switch (e.op) {
+        case OpKind::Exp:
+        case OpKind::Expm1:
+        case OpKind::Log:
+        case OpKind::Log1p:
+        case OpKind::Sin:
+        case OpKind::Cos:
+        case OpKind::Tanh:
+        case OpKind::Erf:
+        case OpKind::Pow:
+        case OpKind::Sigmoid:
+        case OpKind::Softplus:
+        case OpKind::Random:
+          return true;
+        default:
+          return false;
+      }
+    });
   }
 
   // ---- quads

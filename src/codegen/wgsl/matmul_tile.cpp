@@ -2,8 +2,8 @@
 
 namespace tensorgrad::wgsl {
 
-std::optional<MatMulTile> choose_tile(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                      std::int64_t k, const WgslLimits& limits) {
+std::optional<MatMulTile> choose_tile(const TileRequest& request, const WgslLimits& limits) {
+  const std::int64_t batch = request.batch, m = request.m, n = request.n, k = request.k;
   if (m < 8 || n < 8 || k < 8 || m * n * k < (1 << 15)) return std::nullopt;
   const auto workgroups = [&](const MatMulTile& t) {
     return batch * ((m + t.m - 1) / t.m) * ((n + t.n - 1) / t.n);
@@ -12,18 +12,35 @@ std::optional<MatMulTile> choose_tile(std::int64_t batch, std::int64_t m, std::i
     return t.threads() <= limits.invocations &&
            t.bytes() <= static_cast<std::int64_t>(limits.workgroup_bytes);
   };
-  // Large tiles have the most arithmetic for each element they fetch; smaller ones, of threads with
-  // as much work each, spread over the device where there are few.
-  constexpr MatMulTile kLarge{128, 128, 32, 8, 8, 1, 8}, kLess{64, 128, 16, 8, 8, 1, 8},
-      kHalf{64, 64, 16, 8, 8, 1, 8};
-  if (m > 64 && n > 64 && workgroups(kLarge) >= 256 && allowed(kLarge)) return kLarge;
-  if (m > 32 && n > 64 && workgroups(kLess) >= 256 && allowed(kLess)) return kLess;
-  if (m > 32 && n > 32 && workgroups(kHalf) >= 256 && allowed(kHalf)) return kHalf;
-  constexpr MatMulTile kMiddle{64, 64, 16, 4, 4};
-  if (m > 32 && n > 32 && workgroups(kMiddle) >= 128 && allowed(kMiddle)) return kMiddle;
-  MatMulTile small{32, 32, 16, 4, 4};
-  if (m <= 16) small = {16, 64, 16, 4, 4};
-  if (n <= 16) small = {64, 16, 16, 4, 4};
+  const auto try_tile = [&](MatMulTile t, std::int64_t least) {
+    return m > t.m / 2 && n > t.n / 2 && workgroups(t) >= least && allowed(t);
+  };
+  // Large tiles have the most arithmetic for each element they fetch; smaller ones spread over the
+  // device where there are few. An epilogue with exponentials wants threads with few elements,
+  // because all of it is written out for each. Figures of an H200, bench/matmul_sweep.cpp.
+  constexpr MatMulTile kHuge{128, 128, 16, 8, 16, 1, 16}, kTurned{128, 128, 32, 8, 8, 1, 16},
+      kLarge{128, 64, 16, 8, 8, 1, 16}, kMiddle{64, 64, 16, 8, 8, 1, 16},
+      kLight{64, 64, 16, 8, 4, 1, 8};
+  if (request.heavy_epilogue) {
+    if (try_tile(kLarge, 700)) return kLarge;
+    if (try_tile(kLight, 64)) return kLight;
+  } else {
+    if (request.turned && try_tile(kTurned, 64)) return kTurned;
+    if (try_tile(kHuge, 700)) return kHuge;
+    if (try_tile(kLarge, 256)) return kLarge;
+    if (try_tile(kMiddle, 192)) return kMiddle;
+    // Few tiles: teams share out the steps.
+    for (const std::int64_t slices : {4, 2}) {
+      MatMulTile sliced = kMiddle;
+      sliced.slices = slices;
+      const bool long_enough = k >= 4 * slices * sliced.k;
+      const bool room = workgroups(sliced) * slices < 512;
+      if (long_enough && room && try_tile(sliced, 96)) return sliced;
+    }
+  }
+  MatMulTile small{32, 32, 16, 4, 4, 1, 8};
+  if (m <= 16) small = {16, 64, 16, 4, 4, 1, 8};
+  if (n <= 16) small = {64, 16, 16, 4, 4, 1, 8};
   if (!allowed(small)) return std::nullopt;
 
   // More threads as long as the device has room for them and each has a few steps left.

@@ -7,9 +7,14 @@
 
 namespace tensorgrad::wgsl {
 
-/// The tile for `batch` products [m, k]·[k, n] within the limits; nothing where a plain row does
-/// better.
-std::optional<MatMulTile> choose_tile(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                      std::int64_t k, const WgslLimits& limits);
+/// `batch` products [m, k]·[k, n].
+struct TileRequest {
+  std::int64_t batch, m, n, k;
+  bool heavy_epilogue;  ///< what becomes of an element takes many instructions
+  bool turned;          ///< the right operand lies along k in memory
+};
+
+/// The tile for a product within the limits; nothing where a plain row does better.
+std::optional<MatMulTile> choose_tile(const TileRequest& request, const WgslLimits& limits);
 
 }  // namespace tensorgrad::wgsl

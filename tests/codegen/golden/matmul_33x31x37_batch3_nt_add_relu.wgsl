@@ -228,9 +228,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
       }
     }
-    for (var part = 0u; part < 4u; part++) {
-      let lhs_from = part * 36u + y;
-      let rhs_from = part * 36u + x;
+    for (var part = 0u; part < 2u; part++) {
+      let lhs_from = part * 72u + y;
+      let rhs_from = part * 72u + x;
       let a0_0 = lhs_tile[lhs_from];
       let b0_0 = rhs_tile[rhs_from];
       acc0_0 = fma(vec4<f32>(a0_0[0]), b0_0, acc0_0);
@@ -255,6 +255,30 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       acc1_0 = fma(vec4<f32>(a3_0[1]), b3_0, acc1_0);
       acc2_0 = fma(vec4<f32>(a3_0[2]), b3_0, acc2_0);
       acc3_0 = fma(vec4<f32>(a3_0[3]), b3_0, acc3_0);
+      let a4_0 = lhs_tile[lhs_from + 36u];
+      let b4_0 = rhs_tile[rhs_from + 36u];
+      acc0_0 = fma(vec4<f32>(a4_0[0]), b4_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a4_0[1]), b4_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a4_0[2]), b4_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a4_0[3]), b4_0, acc3_0);
+      let a5_0 = lhs_tile[lhs_from + 45u];
+      let b5_0 = rhs_tile[rhs_from + 45u];
+      acc0_0 = fma(vec4<f32>(a5_0[0]), b5_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a5_0[1]), b5_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a5_0[2]), b5_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a5_0[3]), b5_0, acc3_0);
+      let a6_0 = lhs_tile[lhs_from + 54u];
+      let b6_0 = rhs_tile[rhs_from + 54u];
+      acc0_0 = fma(vec4<f32>(a6_0[0]), b6_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a6_0[1]), b6_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a6_0[2]), b6_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a6_0[3]), b6_0, acc3_0);
+      let a7_0 = lhs_tile[lhs_from + 63u];
+      let b7_0 = rhs_tile[rhs_from + 63u];
+      acc0_0 = fma(vec4<f32>(a7_0[0]), b7_0, acc0_0);
+      acc1_0 = fma(vec4<f32>(a7_0[1]), b7_0, acc1_0);
+      acc2_0 = fma(vec4<f32>(a7_0[2]), b7_0, acc2_0);
+      acc3_0 = fma(vec4<f32>(a7_0[3]), b7_0, acc3_0);
     }
     workgroupBarrier();
   }
