@@ -97,7 +97,7 @@ TEST(Wgsl, FoldsManyWorkgroupsOverTheDimensionsOfTheGrid) {
     b.store(b.output(n), i, b.load(x, i));
     return emit_wgsl(b.done(), {});
   };
-  const WgslKernel large = copy(256 * 65535 + 1);
+  const WgslKernel large = copy(256 * 65535 + 1);  // an odd number: no quads
   EXPECT_EQ(large.grid, (std::array<std::uint32_t, 3>{32768, 2, 1}));
   EXPECT_NE(large.source.find("let block = group.x + 32768u * group.y;"), std::string::npos);
   const WgslKernel small = copy(100);
@@ -158,9 +158,9 @@ TEST(Wgsl, MakesOneVariableOfAxesThatAreWalkedInOrder) {
 TEST(Wgsl, TakesWideTilesForLargeProducts) {
   const WgslLimits roomy{
       .invocations = 256, .workgroup_bytes = 32768, .workgroups = 65535, .bindings = 8};
-  const WgslKernel large = emit_wgsl(testing::matmul_kernel({2048, 2048, 512}), roomy);
-  EXPECT_EQ(large.workgroup_size, 256u);
-  EXPECT_EQ(large.grid[0], 256u);
+  const WgslKernel large = emit_wgsl(testing::matmul_kernel({4096, 4096, 512}), roomy);
+  EXPECT_EQ(large.workgroup_size, 128u);
+  EXPECT_EQ(large.grid[0], 1024u);
   const WgslKernel middle = emit_wgsl(testing::matmul_kernel({1024, 512, 512}), roomy);
   EXPECT_EQ(middle.grid[0], 128u);
 }

@@ -144,6 +144,20 @@ Kernel permute() {
   return b.done();
 }
 
+// y[a, b] = relu(x[a, b] + bias[b])·z[b, a], large enough to go by quads, but not z.
+Kernel quads() {
+  constexpr std::int64_t rows = 516, columns = 256;
+  KernelBuilder b("quads");
+  const Index i = b.outer(rows), j = b.outer(columns);
+  const int x = b.input(rows * columns), bias = b.input(columns), z = b.input(rows * columns),
+            y = b.output(rows * columns), sum = b.output(rows * columns);
+  const ExprId added = b.op(OpKind::Add, {b.load(x, i * columns + j), b.load(bias, j)});
+  b.store(y, i * columns + j,
+          b.op(OpKind::Mul, {b.op(OpKind::Relu, {added}), b.load(z, j * rows + i)}));
+  b.store(sum, j * rows + i, added);
+  return b.done();
+}
+
 // x *= 2 in place, and y = x from another part of the same buffer.
 Kernel in_place() {
   KernelBuilder b("in_place");
@@ -320,7 +334,7 @@ std::vector<Kernel> sample_kernels() {
   kernels.push_back(
       float_ops("logarithms", {OpKind::Log, OpKind::Log1p, OpKind::Sin, OpKind::Cos}));
   for (Kernel k : {integer_ops(), bool_ops(), constants(), pad(), gather(), flip_concat(),
-                   permute(), in_place()}) {
+                   permute(), in_place(), quads()}) {
     kernels.push_back(std::move(k));
   }
   for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{

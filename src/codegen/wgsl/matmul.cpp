@@ -15,6 +15,7 @@
 #include "codegen/wgsl/body.hpp"
 #include "codegen/wgsl/generators.hpp"
 #include "codegen/wgsl/matmul_tile.hpp"
+#include "codegen/wgsl/quads.hpp"
 
 namespace tensorgrad::wgsl {
 
@@ -129,65 +130,26 @@ class MatMulPrinter {
 
   // ---- quads
 
-  /// Whether an element index at multiples of four along `var` is the start of a quad.
-  bool starts_quads(int binding, const Index& index, int var) const {
-    if (extent(var) % 4 != 0 || !index.is_affine() || index.stride(var) != 1) return false;
-    if ((index.constant() + module_.array(binding).start) % 4 != 0) return false;
-    return std::all_of(index.terms().begin(), index.terms().end(), [&](const Index::Term& t) {
-      return t.atom->id == var || t.coefficient % 4 == 0;
-    });
-  }
-
-  /// The number of the quad, as a map in which `var` counts quads.
-  Index quad_index(const Index& index, int var) const {
-    return index
-        .substitute([&](int v) {
-          return v == var ? Index::var(v, extent(v) / 4) * 4 : Index::var(v, extent(v));
-        })
-        .div(4);
-  }
-
   Operand operand(const char* name, ExprId id, int along, std::int64_t size) const {
     const Expr& load = expr(id);
     Operand o{name, &load, along, size, load.index.stride(k_) == 1, Fetch::Elements};
-    if (o.k_contiguous && tile_.k % 4 == 0 && starts_quads(load.binding, load.index, k_)) {
+    if (o.k_contiguous && tile_.k % 4 == 0 && Quads(module_, k_).starts(load.binding, load.index)) {
       o.fetch = Fetch::Blocks;
-    } else if (starts_quads(load.binding, load.index, along)) {
+    } else if (Quads(module_, along).starts(load.binding, load.index)) {
       o.fetch = Fetch::Quads;
     }
     return o;
   }
 
-  /// An array is one of quads if everything in this kernel that touches it can be.
   void use_quads() {
-    std::set<std::string> whole, broken;
-    const auto touch = [&](int binding, bool by_quads) {
-      (by_quads ? whole : broken).insert(module_.array(binding).array);
-    };
-    for (ExprId id = 0; id < static_cast<ExprId>(kernel_.exprs.size()); ++id) {
-      const Expr& e = expr(id);
-      if (e.kind != Expr::Kind::Load) continue;
-      const Operand* own = id == kernel_.matmul->lhs   ? &lhs_
-                           : id == kernel_.matmul->rhs ? &rhs_
-                                                       : nullptr;
-      touch(e.binding, own ? own->fetch != Fetch::Elements : is_quad_load(e));
-    }
-    for (const Store& s : kernel_.stores) touch(s.binding, is_quad_store(s));
-    for (std::size_t b = 0; b < kernel_.bindings.size(); ++b) {
-      const std::string& array = module_.array(static_cast<int>(b)).array;
-      if (whole.count(array) && !broken.count(array)) module_.as_quads(static_cast<int>(b));
-    }
+    Quads(module_, n_).claim([&](ExprId id) -> std::optional<bool> {
+      if (id == kernel_.matmul->lhs) return lhs_.fetch != Fetch::Elements;
+      if (id == kernel_.matmul->rhs) return rhs_.fetch != Fetch::Elements;
+      return std::nullopt;
+    });
     for (Operand* o : {&lhs_, &rhs_}) {
       if (!module_.is_quads(o->load->binding)) o->fetch = Fetch::Elements;
     }
-  }
-  bool is_quad_load(const Expr& e) const {
-    return e.dtype == DType::F32 && e.guards.empty() && !module_.array(e.binding).as_bits &&
-           starts_quads(e.binding, e.index, n_);
-  }
-  bool is_quad_store(const Store& s) const {
-    return expr(s.value).dtype == DType::F32 && !module_.array(s.binding).as_bits &&
-           starts_quads(s.binding, s.index, n_);
   }
 
   // ---- the epilogue
@@ -223,54 +185,22 @@ class MatMulPrinter {
       f.close();
     }
     f.line("let n = 4u * quad;");
-    std::vector<ExprId> needed;
-    Body quads(module_, f);
-    quads.set_var(m_, "m");
-    quads.set_var(n_, "quad");
-    for (const Store& s : kernel_.stores) {
-      const std::vector<ExprId> ids = quads.needs(s);
-      needed.insert(needed.end(), ids.begin(), ids.end());
-    }
-    std::vector<std::pair<ExprId, std::string>> loaded;
-    for (ExprId id = 0; id < static_cast<ExprId>(kernel_.exprs.size()); ++id) {
-      const Expr& e = expr(id);
-      if (e.kind != Expr::Kind::Load || e.inner || !module_.is_quads(e.binding)) continue;
-      loaded.emplace_back(id, "quad" + std::to_string(id));
-      f.line(
-          "let " + loaded.back().second + " = " + quad_element(quads, e.binding, e.index, n_) + ";",
-          e.node);
-    }
-    std::vector<Body> lanes;
-    const bool partial = extent(n_) % 4 != 0;
-    for (int c = 0; c < 4; ++c) {
-      Body& lane = lanes.emplace_back(module_, f);
-      const std::string suffix = "_" + std::to_string(c);
-      lane.set_suffix(suffix);
-      lane.set_var(m_, "m");
-      lane.set_var(n_, c == 0 ? "n" : "(n + " + unsigned_text(c) + ")");
-      lane.name(kernel_.matmul->acc, "acc[" + std::to_string(c) + "]");
-      for (const auto& [id, name] : loaded) lane.name(id, name + "[" + std::to_string(c) + "]");
-      if (partial) f.open("if (n" + plus(c) + " < " + unsigned_text(extent(n_)) + ")");
-      lane.compute(needed);
-      for (const Store& s : kernel_.stores) {
-        if (!module_.is_quads(s.binding)) lane.store(s);
-      }
-      if (partial) f.close();
-    }
-    for (const Store& s : kernel_.stores) {
-      if (!module_.is_quads(s.binding)) continue;
-      std::string values;
-      for (Body& lane : lanes) values += (values.empty() ? "" : ", ") + lane.value(s.value);
-      f.line(quad_element(quads, s.binding, s.index, n_) + " = vec4<f32>(" + values + ");",
-             expr(s.value).node);
+    const auto place = [&](Body& body, int lane) {
+      body.set_var(m_, "m");
+      if (lane < 0) return body.set_var(n_, "quad");
+      body.set_var(n_, lane == 0 ? "n" : "(n + " + unsigned_text(lane) + ")");
+      body.name(kernel_.matmul->acc, "acc[" + std::to_string(lane) + "]");
+    };
+    const auto exists = [&](int lane) {
+      return "n" + plus(lane) + " < " + unsigned_text(extent(n_));
+    };
+    Quads quads(module_, n_);
+    if (extent(n_) % 4 == 0) {
+      quads.print(f, place);
+    } else {
+      quads.print(f, place, exists);
     }
     f.close();
-  }
-
-  /// The quad of an array of quads; `body` writes `var` as the number of a quad.
-  std::string quad_element(Body& body, int binding, const Index& index, int var) const {
-    const ArrayRef& ref = module_.array(binding);
-    return ref.array + "[" + body.index(quad_index(index + ref.start, var)) + "]";
   }
 
   // ---- the main function
@@ -436,12 +366,12 @@ class MatMulPrinter {
         case Fetch::Quads:
           body.set_var(o.along, "(" + start + " / 4u + " + name + "_quad)");
           body.set_var(k_, "(" + k + ")");
-          at = body.index(quad_index(origin(o), o.along));
+          at = body.index(Quads(module_, o.along).number(origin(o)));
           break;
         case Fetch::Blocks:
           body.set_var(o.along, "(" + start + " + 4u * " + name + "_quad)");
           body.set_var(k_, "((" + k + ") / 4u)");
-          at = body.index(quad_index(origin(o), k_));
+          at = body.index(Quads(module_, k_).number(origin(o)));
           break;
         case Fetch::Elements:
           body.set_var(o.along, "(" + start + " + 4u * " + name + "_quad)");
