@@ -129,9 +129,10 @@ WgslKernel Module::finish() {
   all.line("// kernel " + kernel.name);
   for (std::size_t i = 0; i < result_.bindings.size(); ++i) {
     const WgslBinding& b = result_.bindings[i];
+    const std::string name = (b.writable ? "out" : "in") + std::to_string(i);
     all.line("@group(0) @binding(" + std::to_string(i) + ") var<storage, " +
-             (b.writable ? "read_write" : "read") + "> " + (b.writable ? "out" : "in") +
-             std::to_string(i) + ": array<" + stored_type(b.dtype) + ">;");
+             (b.writable ? "read_write" : "read") + "> " + name + ": array<" +
+             (has_quads(name) ? "vec4<f32>" : stored_type(b.dtype)) + ">;");
   }
   if (!shared_.empty()) all.blank();
   for (const std::string& line : shared_) all.line(line);

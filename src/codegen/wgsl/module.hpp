@@ -31,6 +31,10 @@ class Module {
 
   const ArrayRef& array(int binding) const { return arrays_[static_cast<std::size_t>(binding)]; }
 
+  /// An array of f32 of this name becomes one of vec4<f32>, a quarter as long.
+  void read_as_quads(const std::string& array) { quads_.insert(array); }
+  bool has_quads(const std::string& array) const { return quads_.count(array) > 0; }
+
   /// Memory that the threads of a workgroup share.
   void share(const std::string& name, const std::string& type, std::int64_t count,
              std::uint32_t element_bytes);
@@ -45,6 +49,7 @@ class Module {
 
   WgslKernel result_;
   std::vector<ArrayRef> arrays_;
+  std::set<std::string> quads_;
   std::vector<std::string> shared_;
 };
 
