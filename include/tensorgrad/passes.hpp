@@ -13,9 +13,10 @@ namespace tensorgrad {
 struct PassOptions {
   int parallelism = 1;    ///< Rows a kernel should have before long reductions are split.
   int product_tiles = 0;  ///< Tiles a matrix product should have before a long sum is split.
-  /// Attention over this many keys or more stays one kernel; below, it becomes products and a
-  /// softmax.
+  /// Attention of this many queries and keys or more stays one kernel, as far as heads are not
+  /// larger than `fused_head`; else it becomes products and a softmax.
   std::int64_t fused_attention = std::numeric_limits<std::int64_t>::max();
+  std::int64_t fused_head = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Folds constants, drops identities (x·1, x+0, reshape to the same shape, stop_gradient after
@@ -36,8 +37,9 @@ std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism);
 /// that are computed side by side and added.
 std::shared_ptr<Graph> split_products(const Graph& graph, int tiles);
 
-/// Attention over fewer than `keys` keys as products and a softmax, with the scores in memory.
-std::shared_ptr<Graph> expand_attention(const Graph& graph, std::int64_t keys);
+/// Attention that the options do not want as one kernel, as products and a softmax, with the scores
+/// in memory.
+std::shared_ptr<Graph> expand_attention(const Graph& graph, const PassOptions& options);
 
 /// All passes in order.
 std::shared_ptr<Graph> run_passes(const Graph& graph, const PassOptions& options = {});

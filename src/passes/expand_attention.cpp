@@ -1,5 +1,6 @@
 // Attention spelled out: two products around a softmax, with the scores in memory. Short sequences
 // are faster so. Forward and backward make the weights by the same nodes, which become one.
+#include "ir/attention_shape.hpp"
 #include "passes/rewrite.hpp"
 #include "tensorgrad/ops.hpp"
 #include "tensorgrad/passes.hpp"
@@ -44,6 +45,14 @@ bool is_attention(OpKind op) {
   return op == OpKind::Attention || op == OpKind::AttentionGradQ || op == OpKind::AttentionGradKV;
 }
 
+/// Forward and backward nodes have the same q, k and v, so that all of them stay or none.
+bool stays_fused(const Graph& graph, const std::vector<TensorId>& in, const PassOptions& options) {
+  const AttentionShape s(graph.type(in[0]).shape, graph.type(in[1]).shape, graph.type(in[2]).shape,
+                         {});
+  return std::min(s.queries, s.keys) >= options.fused_attention &&
+         std::max(s.dim, s.width) <= options.fused_head;
+}
+
 std::vector<Tensor> expand(OpKind op, const Heads& heads, const std::vector<Tensor>& in) {
   if (op == OpKind::Attention) return {heads.mixed(), heads.log_sums()};
   const Tensor &delta = in[4], &g = in[5], ds = heads.score_gradients(delta, g);
@@ -54,10 +63,9 @@ std::vector<Tensor> expand(OpKind op, const Heads& heads, const std::vector<Tens
 
 }  // namespace
 
-std::shared_ptr<Graph> expand_attention(const Graph& graph, std::int64_t keys) {
+std::shared_ptr<Graph> expand_attention(const Graph& graph, const PassOptions& options) {
   return rewrite(graph, [&](Graph& out, const Node& node, const std::vector<TensorId>& inputs) {
-    if (!is_attention(node.op) || out.type(inputs[1]).shape[2] >= keys)
-      return keep(out, node, inputs);
+    if (!is_attention(node.op) || stays_fused(out, inputs, options)) return keep(out, node, inputs);
     std::vector<TensorId> results;
     trace_into(out, [&] {
       SiteScope scope(node.site);

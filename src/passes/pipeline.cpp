@@ -4,7 +4,7 @@
 namespace tensorgrad {
 
 std::shared_ptr<Graph> run_passes(const Graph& graph, const PassOptions& options) {
-  std::shared_ptr<Graph> g = expand_attention(graph, options.fused_attention);
+  std::shared_ptr<Graph> g = expand_attention(graph, options);
   g = simplify(*g);
   g = eliminate_common(*g);
   g = simplify(*g);  // views that became neighbours

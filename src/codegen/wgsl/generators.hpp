@@ -25,5 +25,6 @@ bool emit_scatter(Module& module);
 /// A kernel that is one op of class Special.
 void emit_special(Module& module);
 void emit_linear_scan(Module& module);
+void emit_attention(Module& module);
 
 }  // namespace tensorgrad::wgsl

@@ -148,7 +148,7 @@ class MatMulPrinter {
       return std::nullopt;
     });
     for (Operand* o : {&lhs_, &rhs_}) {
-      if (!module_.is_quads(o->load->binding)) o->fetch = Fetch::Elements;
+      if (!module_.has_quads(o->load->binding)) o->fetch = Fetch::Elements;
     }
   }
 

@@ -29,10 +29,11 @@ class Module {
   Writer functions;               ///< functions of this kernel
   Writer main{1};                 ///< the body of the main function
 
-  /// From now on the elements of this binding's array are quads, vec4<f32>. Every access to it must
-  /// be by whole quads.
-  void as_quads(int binding) { quads_.insert(array(binding).array); }
-  bool is_quads(int binding) const { return quads_.count(array(binding).array) > 0; }
+  /// From now on the elements of this array are quads, vec4<f32>. Every access to it must be by
+  /// whole quads.
+  void use_quads(const std::string& array) { quads_.insert(array); }
+  bool has_quads(const std::string& array) const { return quads_.count(array) > 0; }
+  bool has_quads(int binding) const { return has_quads(array(binding).array); }
 
   const ArrayRef& array(int binding) const { return arrays_[static_cast<std::size_t>(binding)]; }
 

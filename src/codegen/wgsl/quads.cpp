@@ -46,7 +46,7 @@ int Quads::claim(const std::function<std::optional<bool>(ExprId)>& by_quads) {
   for (std::size_t b = 0; b < module_.kernel.bindings.size(); ++b) {
     const std::string& array = module_.array(static_cast<int>(b)).array;
     if (!whole.count(array) || broken.count(array)) continue;
-    module_.as_quads(static_cast<int>(b));
+    module_.use_quads(array);
     ++claimed;
   }
   return claimed;
@@ -65,7 +65,7 @@ void Quads::print(Writer& out, const std::function<void(Body&, int lane)>& place
   std::vector<std::pair<ExprId, std::string>> loaded;
   for (ExprId id = 0; id < static_cast<ExprId>(kernel.exprs.size()); ++id) {
     const Expr& e = expr(id);
-    if (e.kind != Expr::Kind::Load || e.inner || !module_.is_quads(e.binding)) continue;
+    if (e.kind != Expr::Kind::Load || e.inner || !module_.has_quads(e.binding)) continue;
     loaded.emplace_back(id, "quad" + std::to_string(id));
     out.line("let " + loaded.back().second + " = " + element(quads, e.binding, e.index) + ";",
              e.node);
@@ -79,12 +79,12 @@ void Quads::print(Writer& out, const std::function<void(Body&, int lane)>& place
     if (guard) out.open("if (" + guard(c) + ")");
     lane.compute(needed);
     for (const Store& s : kernel.stores) {
-      if (!module_.is_quads(s.binding)) lane.store(s);
+      if (!module_.has_quads(s.binding)) lane.store(s);
     }
     if (guard) out.close();
   }
   for (const Store& s : kernel.stores) {
-    if (!module_.is_quads(s.binding)) continue;
+    if (!module_.has_quads(s.binding)) continue;
     std::string values;
     for (Body& lane : lanes) values += (values.empty() ? "" : ", ") + lane.value(s.value);
     out.line(element(quads, s.binding, s.index) + " = vec4<f32>(" + values + ");",

@@ -10,6 +10,10 @@ void emit_special(Module& module) {
   switch (module.kernel.special->op) {
     case OpKind::LinearScan:
       return emit_linear_scan(module);
+    case OpKind::Attention:
+    case OpKind::AttentionGradQ:
+    case OpKind::AttentionGradKV:
+      return emit_attention(module);
     default:
       throw InternalError("wgsl: no generator for " + module.kernel.name);
   }
