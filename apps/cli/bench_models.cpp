@@ -54,19 +54,19 @@ struct Gpt {
   Tensor positions;
   std::vector<Block> blocks;
   nn::LayerNorm norm;
-  nn::Linear head;
+  Tensor head;  // [V, D], as in PyTorch
 
   explicit Gpt(const GptConfig& c)
       : tokens(c.vocabulary, c.dim),
         positions(param({c.context, c.dim})),
         blocks(static_cast<std::size_t>(c.layers), Block(c)),
         norm(c.dim),
-        head(c.dim, c.vocabulary, {.bias = false}) {}
+        head(param({c.vocabulary, c.dim})) {}
 
   Tensor operator()(const Tensor& ids) const {
     Tensor x = tokens(ids) + positions;
     for (const Block& block : blocks) x = block(x);
-    return head(norm(x));
+    return matmul(norm(x), swap_axes(head, 0, 1));
   }
   TENSORGRAD_MEMBERS(tokens, positions, blocks, norm, head)
 };

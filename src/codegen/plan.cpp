@@ -472,6 +472,7 @@ class Planner {
         if (!fresh) it->second.last = static_cast<int>(k);
       }
     }
+    for (auto& [id, lifetime] : alive) lifetime.replaces = replaced_by(id, lifetime.first, alive);
     std::vector<Lifetime> lifetimes;
     for (const auto& [id, lifetime] : alive) lifetimes.push_back(lifetime);
     const bool whole = plan_.target.whole_buffers;
@@ -487,12 +488,60 @@ class Planner {
     }
   }
 
-  void finish(LoweredKernel& lowered) {
+  /// A temporary that kernel k reads for the last time, only at the points where it writes `id`.
+  TensorId replaced_by(TensorId id, int k, const std::map<TensorId, Lifetime>& alive) const {
+    const LoweredKernel& lowered = lowered_[static_cast<std::size_t>(k)];
+    const Kernel& kernel = lowered.kernel;
+    const auto store = std::find_if(
+        kernel.stores.begin(), kernel.stores.end(),
+        [&](const Store& s) { return lowered.tensors[static_cast<std::size_t>(s.binding)] == id; });
+    if (store == kernel.stores.end()) return -1;
     for (std::size_t b = 0; b < lowered.tensors.size(); ++b) {
-      if (lowered.tensors[b] >= 0)
-        set(lowered.kernel.bindings[b], plan_.places.at(lowered.tensors[b]));
+      const auto other = alive.find(lowered.tensors[b]);
+      if (other == alive.end() || !kernel.bindings[b].read || other->second.last != k ||
+          other->second.first == k || other->second.elements != graph_.type(id).shape.size() ||
+          kernel.bindings[b].dtype != graph_.type(id).dtype)
+        continue;
+      const bool same_points =
+          std::all_of(kernel.exprs.begin(), kernel.exprs.end(), [&](const Expr& e) {
+            return e.kind != Expr::Kind::Load || e.binding != static_cast<int>(b) ||
+                   (e.index == store->index && e.inner == store->inner);
+          });
+      if (same_points) return other->first;
     }
-    plan_.kernels.push_back(std::move(lowered.kernel));
+    return -1;
+  }
+
+  void finish(LoweredKernel& lowered) {
+    Kernel& kernel = lowered.kernel;
+    for (std::size_t b = 0; b < lowered.tensors.size(); ++b) {
+      if (lowered.tensors[b] >= 0) set(kernel.bindings[b], plan_.places.at(lowered.tensors[b]));
+    }
+    // What is read and written in place is one binding.
+    for (Store& s : kernel.stores) {
+      Binding& written = kernel.bindings[static_cast<std::size_t>(s.binding)];
+      for (std::size_t b = 0; b < kernel.bindings.size(); ++b) {
+        const Binding& read = kernel.bindings[b];
+        if (read.written || read.buffer != written.buffer || read.offset != written.offset)
+          continue;
+        for (Expr& e : kernel.exprs) {
+          if (e.kind == Expr::Kind::Load && e.binding == static_cast<int>(b)) e.binding = s.binding;
+        }
+        written.read = true;
+        drop_binding(kernel, b);
+        break;
+      }
+    }
+    plan_.kernels.push_back(std::move(kernel));
+  }
+
+  static void drop_binding(Kernel& kernel, std::size_t dropped) {
+    kernel.bindings.erase(kernel.bindings.begin() + static_cast<std::ptrdiff_t>(dropped));
+    const auto renumber = [&](int& binding) {
+      if (binding > static_cast<int>(dropped)) --binding;
+    };
+    for (Expr& e : kernel.exprs) renumber(e.binding);
+    for (Store& s : kernel.stores) renumber(s.binding);
   }
 
   void name_results() {

@@ -18,7 +18,7 @@ constexpr std::int64_t kMostParts = 32;
 
 /// Into how many parts the sum of k terms is cut; 1: it stays whole.
 std::int64_t parts_of(std::int64_t k, std::int64_t tiles, std::int64_t wanted) {
-  if (tiles >= wanted) return 1;
+  if (2 * tiles >= wanted) return 1;
   const std::int64_t most = std::min({kMostParts, k / kShortSum, (wanted + tiles - 1) / tiles});
   for (std::int64_t parts = most; parts > 1; --parts) {
     // Parts whose length is a multiple of 16 keep the steps of a tile whole.

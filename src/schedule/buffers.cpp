@@ -39,38 +39,48 @@ ArenaLayout lay_out_params(const Graph& graph, const Target& target) {
   return layout;
 }
 
-TempPlan assign_whole_buffers(const std::vector<Lifetime>& lifetimes) {
-  TempPlan plan;
-  plan.places.resize(lifetimes.size());
-  std::vector<int> free_after;  // by buffer: the last kernel that uses it
+namespace {
+
+/// Whether two temporaries may not share memory.
+bool collide(const Lifetime& a, const Lifetime& b) {
+  if (a.last < b.first || b.last < a.first) return false;
+  // One ends where the other begins, and the kernel there may work in place.
+  if (a.last == b.first && a.first < b.first && b.replaces == a.tensor) return false;
+  return !(b.last == a.first && b.first < a.first && a.replaces == b.tensor);
+}
+
+/// The largest first: smaller ones then fill what is left.
+std::vector<std::size_t> by_size(const std::vector<Lifetime>& lifetimes) {
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return lifetimes[a].first < lifetimes[b].first;
+    return lifetimes[a].elements > lifetimes[b].elements;
   });
-  for (std::size_t i : order) {
+  return order;
+}
+
+}  // namespace
+
+TempPlan assign_whole_buffers(const std::vector<Lifetime>& lifetimes) {
+  TempPlan plan;
+  plan.places.resize(lifetimes.size());
+  std::vector<std::vector<std::size_t>> members;  // by buffer
+  for (std::size_t i : by_size(lifetimes)) {
     const Lifetime& t = lifetimes[i];
-    // The smallest free buffer that is large enough; else the largest free one, made larger.
+    // Buffers are as large as their first member, so this fits; the smallest wastes the least.
     int best = -1;
-    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
-      if (free_after[b] >= t.first) continue;
-      if (best < 0) {
+    for (std::size_t b = 0; b < members.size(); ++b) {
+      const bool free = std::none_of(members[b].begin(), members[b].end(),
+                                     [&](std::size_t o) { return collide(lifetimes[o], t); });
+      if (free && (best < 0 || plan.buffers[b] < plan.buffers[static_cast<std::size_t>(best)]))
         best = static_cast<int>(b);
-        continue;
-      }
-      const std::int64_t have = plan.buffers[static_cast<std::size_t>(best)],
-                         here = plan.buffers[b];
-      const bool fits = here >= t.elements, fitted = have >= t.elements;
-      if (fits != fitted ? fits : (fits ? here < have : here > have)) best = static_cast<int>(b);
     }
     if (best < 0) {
-      best = static_cast<int>(plan.buffers.size());
-      plan.buffers.push_back(0);
-      free_after.push_back(0);
+      best = static_cast<int>(members.size());
+      plan.buffers.push_back(t.elements);
+      members.emplace_back();
     }
-    auto& size = plan.buffers[static_cast<std::size_t>(best)];
-    size = std::max(size, t.elements);
-    free_after[static_cast<std::size_t>(best)] = t.last;
+    members[static_cast<std::size_t>(best)].push_back(i);
     plan.places[i] = {best, 0};
   }
   return plan;
@@ -80,20 +90,15 @@ TempPlan assign_offsets(const std::vector<Lifetime>& lifetimes) {
   TempPlan plan;
   plan.places.assign(lifetimes.size(), {0, 0});
   if (lifetimes.empty()) return plan;
-  std::vector<std::size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return lifetimes[a].elements > lifetimes[b].elements;
-  });
   std::vector<std::size_t> placed;
   std::int64_t total = 0;
-  for (std::size_t i : order) {
+  for (std::size_t i : by_size(lifetimes)) {
     const Lifetime& t = lifetimes[i];
     // The lowest gap between tensors that are alive at the same time.
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (std::size_t p : placed) {
       const Lifetime& o = lifetimes[p];
-      if (o.first <= t.last && t.first <= o.last) {
+      if (collide(o, t)) {
         taken.push_back({plan.places[p].second, plan.places[p].second + arena_round(o.elements)});
       }
     }

@@ -39,6 +39,9 @@ struct Lifetime {
   TensorId tensor = -1;
   std::int64_t elements = 0;
   int first = 0, last = 0;
+  /// A tensor that the kernel `first` reads for the last time, point by point where it writes this
+  /// one: the two may share memory. -1: none.
+  TensorId replaces = -1;
 };
 
 /// A buffer (by index) and offset for each temporary, and the buffers' sizes in elements.

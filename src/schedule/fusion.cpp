@@ -14,7 +14,7 @@ namespace {
 /// How much arithmetic may be repeated in each kernel that uses a value instead of storing it, when
 /// one kernel or several use it. Memory traffic of one f32 is worth about this many operations.
 constexpr int kRecomputeOnce = 64;
-constexpr int kRecomputeShared = 12;
+constexpr int kRecomputeShared = 32;
 
 int cost(OpKind op) {
   switch (op) {
@@ -487,6 +487,35 @@ class Fuser {
         });
       }
     }
+    const auto budget = [&](std::size_t k) {
+      return users[k].size() == 1 && !inside[k] ? kRecomputeOnce : kRecomputeShared;
+    };
+    // A group whose values are wanted elsewhere keeps the one they all come from, if there is one:
+    // what goes into a gelu rather than the parts of its slope.
+    for (const Group& g : result_.groups) {
+      std::vector<TensorId> wanted;
+      for (NodeId id : g.nodes) {
+        const TensorId t = node(id).output();
+        const auto k = static_cast<std::size_t>(t);
+        if (op_class(node(id).op) == OpClass::Elementwise && !needed[k] && !users[k].empty() &&
+            !recomputable(t, budget(k)))
+          wanted.push_back(t);
+      }
+      if (wanted.size() < 2) continue;
+      TensorId best = -1;
+      std::ptrdiff_t most = 1;
+      for (NodeId id : g.nodes) {
+        const TensorId t = node(id).output();
+        if (realised(t) || size(t) > size(wanted.front())) continue;
+        result_.realised[static_cast<std::size_t>(t)] = true;
+        const auto spared = std::count_if(wanted.begin(), wanted.end(), [&](TensorId w) {
+          return w == t || recomputable(w, budget(static_cast<std::size_t>(w)));
+        });
+        result_.realised[static_cast<std::size_t>(t)] = false;
+        if (spared > most) best = t, most = spared;
+      }
+      if (best >= 0) realise(best);
+    }
     // Readers outside of any kernel group (write-backs, outputs that are views) are in `stored`.
     for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes().size()); ++id) {
       if (!computes(id)) continue;
@@ -494,8 +523,7 @@ class Fuser {
         const auto k = static_cast<std::size_t>(t);
         if (!needed[k] && users[k].empty()) continue;
         const bool cheap =
-            op_class(node(id).op) == OpClass::Elementwise && !needed[k] &&
-            recompute(t, users[k].size() == 1 && !inside[k] ? kRecomputeOnce : kRecomputeShared);
+            op_class(node(id).op) == OpClass::Elementwise && !needed[k] && recompute(t, budget(k));
         if (!cheap) realise(t);
       }
     }
@@ -510,9 +538,15 @@ class Fuser {
   /// Whether t can be computed again from what lives in memory within the budget. Results of row
   /// reductions it needs are small and are then stored.
   bool recompute(TensorId t, int budget) {
+    std::vector<TensorId> small;
+    if (!recomputable(t, budget, &small)) return false;
+    for (TensorId id : small) realise(id);
+    return true;
+  }
+
+  bool recomputable(TensorId t, int budget, std::vector<TensorId>* small = nullptr) const {
     int spent = 0;
     std::set<TensorId> seen;
-    std::vector<TensorId> small;
     const std::function<bool(TensorId)> walk = [&](TensorId id) {
       if (realised(id) || !seen.insert(id).second) return true;
       const Node& n = node(producer(id));
@@ -522,7 +556,7 @@ class Fuser {
           break;
         case OpClass::Reduce:
           if (size(id) * 8 > size(t)) return false;
-          small.push_back(id);
+          if (small) small->push_back(id);
           return true;
         case OpClass::Contract:
         case OpClass::Scatter:
@@ -535,9 +569,7 @@ class Fuser {
       if (spent > budget) return false;
       return std::all_of(n.inputs.begin(), n.inputs.end(), walk);
     };
-    if (!walk(t)) return false;
-    for (TensorId id : small) realise(id);
-    return true;
+    return walk(t);
   }
 
   // ---- order
