@@ -1,5 +1,6 @@
 // Local rewrites. Each looks at one node and the producers of its inputs.
 #include <cmath>
+#include <set>
 
 #include "ops/scalar.hpp"
 #include "passes/rewrite.hpp"
@@ -157,8 +158,57 @@ class Simplifier {
 
 }  // namespace
 
+namespace {
+
+/// A transposed product that nothing else reads and that goes to memory as it is, such as the
+/// gradient of a weight that was used transposed: (A·B)ᵀ = Bᵀ·Aᵀ needs no copy.
+class TransposedProducts {
+ public:
+  explicit TransposedProducts(const Graph& graph)
+      : uses_(static_cast<std::size_t>(graph.tensor_count())) {
+    for (const Node& node : graph.nodes()) {
+      for (TensorId id : node.inputs) ++uses_[static_cast<std::size_t>(id)];
+    }
+    for (const NamedTensor& gradient : graph.gradients) kept_.insert(gradient.tensor);
+  }
+
+  /// The product that replaces a node, or -1.
+  TensorId turn(Graph& out, const Node& node, const std::vector<TensorId>& inputs) const {
+    if (node.op != OpKind::Permute || !kept_.count(node.output()) ||
+        uses_[static_cast<std::size_t>(node.inputs[0])] != 1)
+      return -1;
+    const Node product = out.producer(inputs[0]);
+    const std::vector<int>& perm = std::get<PermAttr>(node.attrs).perm;
+    if (product.op != OpKind::MatMul || !swaps_last_two(perm)) return -1;
+    const auto add = [&](OpKind op, std::vector<TensorId> from, Attrs attrs) {
+      return out.node(out.add(op, std::move(from), std::move(attrs), node.site)).output();
+    };
+    const TensorId a = add(OpKind::Permute, {product.inputs[0]}, PermAttr{perm});
+    const TensorId b = add(OpKind::Permute, {product.inputs[1]}, PermAttr{perm});
+    return add(OpKind::MatMul, {b, a}, NoAttrs{});
+  }
+
+ private:
+  static bool swaps_last_two(const std::vector<int>& perm) {
+    const auto rank = static_cast<int>(perm.size());
+    for (int axis = 0; axis < rank; ++axis) {
+      const int wanted = axis < rank - 2 ? axis : axis == rank - 2 ? rank - 1 : rank - 2;
+      if (perm[static_cast<std::size_t>(axis)] != wanted) return false;
+    }
+    return rank >= 2;
+  }
+
+  std::vector<int> uses_;
+  std::set<TensorId> kept_;
+};
+
+}  // namespace
+
 std::shared_ptr<Graph> simplify(const Graph& graph) {
+  const TransposedProducts products(graph);
   return rewrite(graph, [&](Graph& out, const Node& node, const std::vector<TensorId>& inputs) {
+    if (const TensorId turned = products.turn(out, node, inputs); turned >= 0)
+      return std::vector<TensorId>{turned};
     if (node.outputs.size() == 1) {
       const TensorId simple = Simplifier(out, node, inputs, graph.type(node.output())).run();
       if (simple >= 0) return std::vector<TensorId>{simple};
