@@ -43,6 +43,10 @@ class Runtime {
   /// Runs all kernels, or those of one phase.
   void run();
   void run(Phase phase);
+  /// Runs all kernels once for each part of `inputs`, which are what the buffer of inputs holds,
+  /// and gathers one number of each run in `results`. What compile's run_steps is made of.
+  void run_steps(std::int64_t count, const std::vector<std::uint32_t>& inputs, const Place& number,
+                 DeviceBuffer& results);
   /// Runs all kernels one by one and tells what each took.
   std::vector<KernelTime> profile();
   /// Reads an output, capture, gradient, parameter or state from its place in the plan.

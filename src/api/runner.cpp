@@ -1,5 +1,6 @@
 // A compiled program with its buffers: the stages in order, then steps.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -140,6 +141,49 @@ struct Runner::Impl {
     std::exception_ptr error;
   } loss_read;
 
+  // Many steps at once: two parts take turns.
+  static constexpr std::int64_t kManySteps = 64, kManyWords = 1 << 22;
+  struct Part {
+    std::shared_ptr<DeviceBuffer> results;
+    std::vector<ReadRequest> requests;
+    std::atomic<bool> done{true};
+    std::exception_ptr error;
+  };
+  std::array<Part, 2> parts;
+  std::vector<std::uint32_t> many;
+  std::mutex many_mutex;
+
+  void start_read(Part& part, std::int64_t count, float* losses) {
+    part.requests = {{part.results.get(), 0, count, f32, losses}};
+    part.error = nullptr;
+    part.done = false;
+    try {
+      backend->read(part.requests, {[](void* context, std::exception_ptr error) {
+                                      auto* p = static_cast<Part*>(context);
+                                      p->error = std::move(error);
+                                      p->done = true;
+                                    },
+                                    &part});
+    } catch (...) {
+      part.done = true;  // it was not accepted
+      throw;
+    }
+  }
+  void wait(Part& part) {
+    while (!part.done) backend->poll();
+    if (part.error) std::rethrow_exception(std::exchange(part.error, nullptr));
+  }
+  /// Until nothing refers to the part any more.
+  void finish_quietly(Part& part) {
+    while (!part.done) {
+      try {
+        backend->poll();
+      } catch (const Error&) {
+        return;  // the device is gone, and its reads with it
+      }
+    }
+  }
+
   explicit Impl(const Device& d) : device(d), backend(d.backend()) {}
 
   const Plan& plan() const { return *ir.plan; }
@@ -262,11 +306,12 @@ struct Runner::Impl {
 
   void launch(const Feed& feed) {
     prepare(feed);
+    write_inputs();
     runtime->run();
     ++steps;
   }
 
-  /// Everything a step needs goes to the device.
+  /// Everything a step needs but the parameters, side by side as the device has it.
   void prepare(const Feed& feed) {
     stage(feed);
     if (optimizer && scalars_offset >= 0) {
@@ -277,7 +322,6 @@ struct Runner::Impl {
       const auto words = random_key(seed, key.stream, steps);
       std::memcpy(staging.data() + key.offset, words.data(), sizeof words);
     }
-    write_inputs();
   }
 
   /// Words of several dtypes share the buffer; a device that keeps them as they are takes them in
@@ -314,6 +358,59 @@ struct Runner::Impl {
     while (!loss_read.done) backend->poll();
     if (loss_read.error) std::rethrow_exception(loss_read.error);
     return loss_read.loss;
+  }
+
+  /// Many steps in one go: the inputs of a part are uploaded together, and the device is given the
+  /// next part before the losses of the last are awaited.
+  std::vector<float> run_steps(std::int64_t n, const std::function<Batch(std::int64_t)>& batch) {
+    const std::lock_guard one_at_a_time(many_mutex);
+    std::vector<float> losses(static_cast<std::size_t>(n));
+    if (plan().target.element_bytes != 4) {  // the reference converts each input by its dtype
+      for (std::int64_t i = 0; i < n; ++i) {
+        const Batch inputs = batch(i);
+        const std::lock_guard lock(mutex);
+        launch(inputs.view());
+        losses[static_cast<std::size_t>(i)] = read_loss();
+      }
+      return losses;
+    }
+    const auto words = static_cast<std::int64_t>(staging.size());
+    const std::int64_t part =
+        std::clamp<std::int64_t>(kManyWords / std::max<std::int64_t>(words, 1), 1, kManySteps);
+    for (Part& p : parts) {
+      if (!p.results)
+        p.results = backend->create_buffer({"losses", BufferRole::Output, 4 * kManySteps, false});
+    }
+    std::size_t turn = 0;
+    try {
+      for (std::int64_t first = 0; first < n; first += part, turn ^= 1) {
+        const std::int64_t count = std::min(part, n - first);
+        std::vector<Batch> batches;  // the caller may use the training while it makes them
+        for (std::int64_t i = first; i < first + count; ++i) batches.push_back(batch(i));
+        wait(parts[turn]);  // the part before last, whose place this one takes
+        const std::lock_guard lock(mutex);
+        const std::int64_t before = steps;
+        many.clear();
+        try {
+          for (const Batch& inputs : batches) {
+            prepare(inputs.view());
+            ++steps;
+            many.insert(many.end(), staging.begin(), staging.end());
+          }
+        } catch (...) {
+          steps = before;  // none of this part was run
+          throw;
+        }
+        runtime->run_steps(count, many, plan().outputs.at(ir.optimized->outputs.front().name),
+                           *parts[turn].results);
+        start_read(parts[turn], count, losses.data() + first);
+      }
+    } catch (...) {
+      for (Part& p : parts) finish_quietly(p);
+      throw;
+    }
+    for (std::size_t k = 0; k < 2; ++k) wait(parts[(turn + k) % 2]);
+    return losses;
   }
 
   Captures read_captures() {
@@ -382,21 +479,7 @@ PendingLoss Runner::step_async(const Feed& feed) {
 
 std::vector<float> Runner::run_steps(std::int64_t n,
                                      const std::function<Batch(std::int64_t)>& batch) {
-  constexpr std::size_t kInFlight = 16;
-  std::vector<float> losses;
-  std::vector<PendingLoss> pending;
-  losses.reserve(static_cast<std::size_t>(std::max<std::int64_t>(n, 0)));
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Batch inputs = batch(i);
-    const std::vector<FeedItem> items = inputs.view();
-    pending.push_back(step_async(items));
-    if (pending.size() >= kInFlight) {
-      for (PendingLoss& p : pending) losses.push_back(p.get());
-      pending.clear();
-    }
-  }
-  for (PendingLoss& p : pending) losses.push_back(p.get());
-  return losses;
+  return impl_->run_steps(std::max<std::int64_t>(n, 0), batch);
 }
 
 RunResult Runner::run(const Feed& feed, const RunOptions& options) {
@@ -415,6 +498,7 @@ RunResult Runner::run(const Feed& feed, const RunOptions& options) {
 std::vector<KernelTime> Runner::profile(const Feed& feed) {
   std::lock_guard lock(impl_->mutex);
   impl_->prepare(feed);
+  impl_->write_inputs();
   std::vector<KernelTime> times = impl_->runtime->profile();
   ++impl_->steps;
   return times;

@@ -101,6 +101,21 @@ void Runtime::run(Phase phase) {
   device_.backend()->run(*program_, phase == Phase::Gradient ? Phases::Gradient : Phases::Update);
 }
 
+void Runtime::run_steps(std::int64_t count, const std::vector<std::uint32_t>& inputs,
+                        const Place& number, DeviceBuffer& results) {
+  StepBatch batch;
+  batch.count = count;
+  if (!plan_->inputs.empty()) {
+    batch.inputs = buffer(plan_->inputs.begin()->second.buffer).get();
+    batch.words = static_cast<std::int64_t>(inputs.size()) / count;
+    batch.data = inputs.data();
+  }
+  batch.result = buffer(number.buffer).get();
+  batch.result_offset = number.offset;
+  batch.results = &results;
+  device_.backend()->run_steps(*program_, batch);
+}
+
 std::vector<KernelTime> Runtime::profile() {
   const std::vector<double> seconds = device_.backend()->profile(*program_);
   std::vector<KernelTime> times;

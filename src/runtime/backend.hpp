@@ -59,6 +59,17 @@ inline bool includes(Phases phases, Phase phase) {
   return phases == Phases::All || (phases == Phases::Gradient) == (phase == Phase::Gradient);
 }
 
+/// Several runs of a program, each with inputs of its own.
+struct StepBatch {
+  std::int64_t count = 0;
+  DeviceBuffer* inputs = nullptr;       ///< null: there are none
+  std::int64_t words = 0;               ///< of the inputs of one run
+  const std::uint32_t* data = nullptr;  ///< count·words, may be reused when the call returns
+  DeviceBuffer* result = nullptr;       ///< where a run leaves a number
+  std::int64_t result_offset = 0;       ///< elements
+  DeviceBuffer* results = nullptr;      ///< where they are gathered, one after another
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -81,6 +92,9 @@ class Backend {
 
   /// Queues one run of the program's kernels of these phases, in order.
   virtual void run(Program& program, Phases phases) = 0;
+
+  /// Queues runs one after another, in one submit where the device gains by it.
+  virtual void run_steps(Program& program, const StepBatch& batch);
 
   /// Runs the program's kernels one by one and gives the seconds that each took.
   virtual std::vector<double> profile(Program& program) = 0;

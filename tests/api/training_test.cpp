@@ -144,6 +144,36 @@ TEST_P(OnDevice, AsynchronousStepsAndRunStepsGiveTheSameLosses) {
             want);
 }
 
+TEST_P(OnDevice, ManyStepsGiveTheLossesOfSingleOnes) {
+  // More than fit one part, and no multiple of it.
+  constexpr int kSteps = 150;
+  auto one = sine(), many = sine();
+  std::vector<float> expected;
+  for (int i = 0; i < kSteps; ++i) expected.push_back(step(one, i));
+  const auto batch = [](std::int64_t i) {
+    const std::vector<float> x = xs(static_cast<int>(i));
+    return Batch{{"x", x}, {"y", sines(x)}};
+  };
+  EXPECT_EQ(many.run_steps(kSteps, batch), expected);
+  EXPECT_EQ(many.step_count(), kSteps);
+  EXPECT_EQ(many.run_steps(0, batch), std::vector<float>{});
+  EXPECT_EQ(step(many, kSteps), step(one, kSteps));
+}
+
+TEST_P(OnDevice, ABadBatchAmongManyLeavesTheTrainingUsable) {
+  auto train = sine();
+  const auto batch = [](std::int64_t i) {
+    const std::vector<float> x = xs(static_cast<int>(i));
+    return i == 70 ? Batch{{"x", x}} : Batch{{"x", x}, {"y", sines(x)}};
+  };
+  EXPECT_THROW(train.run_steps(100, batch), ShapeError);
+  // On the reference steps go one by one; elsewhere whole parts do.
+  EXPECT_LE(train.step_count(), 70);
+  const std::int64_t done = train.step_count();
+  step(train, 0);
+  EXPECT_EQ(train.step_count(), done + 1);
+}
+
 TEST_P(OnDevice, WithoutAnOptimizerAStepChangesNothing) {
   auto train = sine(std::nullopt);
   const ParamValues before = train.download_params();

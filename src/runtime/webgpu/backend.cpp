@@ -236,6 +236,29 @@ void WebGpuBackend::run(Program& program, Phases phases) {
   if (held_->empty()) held_ = nullptr;
 }
 
+void WebGpuBackend::run_steps(Program& program, const StepBatch& batch) {
+  auto* own = dynamic_cast<WebGpuProgram*>(&program);
+  if (own == nullptr) throw InternalError("webgpu: a program of another backend");
+  const std::lock_guard lock(mutex_);
+  flush();
+  Gpu::Repeat repeat;
+  repeat.count = static_cast<std::uint32_t>(batch.count);
+  if (batch.inputs != nullptr) {
+    const auto bytes = static_cast<std::uint64_t>(batch.count * batch.words) * 4;
+    if (!upload_ || upload_.bytes() < bytes)
+      upload_ = gpu_.create_buffer(bytes, BufferKind::Storage, "inputs of many steps");
+    gpu_.write(upload_, 0, {reinterpret_cast<const std::byte*>(batch.data), bytes});
+    repeat.inputs = upload_;
+    repeat.target = storage_of(*batch.inputs);
+  }
+  repeat.result = {storage_of(*batch.result), static_cast<std::uint64_t>(batch.result_offset) * 4,
+                   4};
+  repeat.results = storage_of(*batch.results);
+  gpu_.submit(*own->all, repeat);
+  counters_.dispatches += static_cast<std::int64_t>(own->all->size()) * batch.count;
+  ++counters_.submits;
+}
+
 std::vector<double> WebGpuBackend::profile(Program& program) {
   auto* own = dynamic_cast<WebGpuProgram*>(&program);
   if (own == nullptr) throw InternalError("webgpu: a program of another backend");

@@ -32,6 +32,7 @@ class WebGpuBackend final : public Backend {
   std::unique_ptr<Program> load(std::shared_ptr<const Plan> plan,
                                 std::vector<std::shared_ptr<DeviceBuffer>> buffers) override;
   void run(Program& program, Phases phases) override;
+  void run_steps(Program& program, const StepBatch& batch) override;
   std::vector<double> profile(Program& program) override;
   void read(const std::vector<ReadRequest>& requests, Completion done) override;
   void poll() override;
@@ -56,6 +57,7 @@ class WebGpuBackend final : public Backend {
   mutable std::mutex mutex_;              // orders calls; may be held while the Gpu is called
   std::shared_ptr<const Commands> held_;  // a run that is not submitted yet
   DeviceCounters counters_;
+  Buffer upload_;  // the inputs of many steps
 
   // Taken inside the Gpu's callbacks, so never held while the Gpu is called.
   std::mutex ready_mutex_;

@@ -270,6 +270,31 @@ Ticket Gpu::submit(std::span<const Dispatch> commands, std::span<const ReadRange
   return context.start_read(slot, bytes, std::move(callback));
 }
 
+void Gpu::submit(std::span<const Dispatch> commands, const Repeat& repeat) {
+  for (const Dispatch& dispatch : commands) {
+    check_dispatch(*context_, dispatch.pipeline.state_.get(), dispatch.bind_group.state_.get(),
+                   dispatch);
+  }
+  const ReadRange& from = repeat.result;
+  const std::uint64_t part = repeat.target ? repeat.target.bytes() : 0;
+  if (part > 0)
+    check_range("copy from", *context_, repeat.inputs.state_.get(), 0, part * repeat.count);
+  check_range("copy from", *context_, from.buffer.state_.get(), from.offset, from.bytes);
+  check_range("copy to", *context_, repeat.results.state_.get(), 0, from.bytes * repeat.count);
+  encode([&](dawn::CommandEncoder encoder) {
+    for (std::uint64_t i = 0; i < repeat.count; ++i) {
+      if (part > 0) {
+        context_->api.command_encoder_copy_buffer(encoder, repeat.inputs.state_->handle, i * part,
+                                                  repeat.target.state_->handle, 0, part);
+      }
+      encode_pass(encoder, commands);
+      context_->api.command_encoder_copy_buffer(encoder, from.buffer.state_->handle, from.offset,
+                                                repeat.results.state_->handle, i * from.bytes,
+                                                from.bytes);
+    }
+  });
+}
+
 void Gpu::read(const Buffer& source, std::uint64_t offset, std::span<std::byte> into) {
   check_range("read", *context_, source.state_.get(), offset, into.size());
   Ticket before_last = 0;

@@ -254,6 +254,16 @@ class Gpu {
   Ticket submit(std::span<const Dispatch> commands, std::span<const ReadRange> ranges,
                 ReadCallback callback);
 
+  /// The same dispatches `count` times in one submit. Before the i-th time part i of `inputs` is
+  /// copied to `target`, each part as long as that is; after it `result` to element i of `results`.
+  struct Repeat {
+    std::uint32_t count = 1;
+    Buffer inputs, target;  // or none
+    ReadRange result;
+    Buffer results;
+  };
+  void submit(std::span<const Dispatch> commands, const Repeat& repeat);
+
   /// Reads part of a buffer, blocking. Any size; large ones go through in pieces.
   void read(const Buffer& source, std::uint64_t offset, std::span<std::byte> into);
 
