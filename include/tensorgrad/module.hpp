@@ -50,6 +50,7 @@ struct ParamOptions {
   std::optional<Init> init = {};   ///< init::randn(0.02) unless said.
   std::optional<bool> decay = {};  ///< Weight decay: yes, except for zeros and ones, unless said.
   bool trainable = true;           ///< false freezes: no gradient, no moments, no update.
+  ParamLayout layout = ParamLayout::Plain;  ///< For files; see pytorch_names.
 };
 
 /// Declares a parameter, as a member of a model.

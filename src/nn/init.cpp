@@ -73,6 +73,7 @@ Tensor param(Shape shape, ParamOptions options) {
   spec.init = options.init ? *options.init : init::randn();
   spec.decay = options.decay ? *options.decay : spec.init.decay;
   spec.trainable = options.trainable;
+  spec.layout = options.layout;
   return Tensor(std::make_shared<const ParamSpec>(std::move(spec)));
 }
 
