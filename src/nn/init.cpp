@@ -77,6 +77,12 @@ Tensor param(Shape shape, ParamOptions options) {
   return Tensor(std::make_shared<const ParamSpec>(std::move(spec)));
 }
 
+Tensor frozen_param(const Tensor& declared) {
+  ParamSpec spec = *declared.spec();
+  spec.trainable = false;
+  return Tensor(std::make_shared<const ParamSpec>(std::move(spec)));
+}
+
 Tensor materialize_param(const std::string& name, const Tensor& declared) {
   const ParamSpec& spec = *declared.spec();
   return param_input(name, spec.shape, spec.trainable, spec.decay, {});
