@@ -18,7 +18,7 @@ struct Command {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"train", "train an example: addition, sin", run_train},
-      {"inspect", "show the graph, kernels, buffers and memory of an example", run_inspect},
+      {"inspect", "show and draw the parts of an example, or what is in a checkpoint", run_inspect},
       {"devices", "list what programs can run on here", run_devices},
       {"bench", "measure named workloads", run_bench},
       {"conformance", "compare a device with reference values", run_conformance},

@@ -18,3 +18,4 @@
 #include "tensorgrad/runtime.hpp"
 #include "tensorgrad/safetensors.hpp"
 #include "tensorgrad/trace.hpp"
+#include "tensorgrad/weights.hpp"

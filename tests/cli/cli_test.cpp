@@ -90,10 +90,6 @@ TEST(Cli, MistakesGetASentenceAndStatus2) {
       {{"train", "sin", "--seed", "-1"}, "--seed takes a whole number, 0 or more, not \"-1\"."},
       {{"train", "sin", "twice"},
        "`tensorgrad train sin` does not know what to do with \"twice\"."},
-      {{"inspect"}, "`tensorgrad inspect` needs EXAMPLE"},
-      {{"inspect", "sin", "--dot=1"}, "--dot takes no value."},
-      {{"inspect", "sin", "--show", "graph,soul"},
-       "There is no section named \"soul\" to show; there are: traced, graph,"},
       {{"devices", "all"}, "`tensorgrad devices` does not know what to do with \"all\"."},
   };
   for (const Mistake& mistake : mistakes) {
@@ -149,37 +145,6 @@ TEST(Cli, DevicesListsEachWithADescriptionOrAReason) {
     EXPECT_TRUE(contains(result.out, name)) << result.out;
   }
   EXPECT_FALSE(contains(result.out, kEscape));
-}
-
-// ---- inspect
-
-TEST(Cli, InspectShowsGraphKernelsBuffersAndMemory) {
-  const ProgramResult result = tensorgrad({"inspect", "sin", "--device", "cpu"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  for (const char* part : {"== the graph after the passes", "f32[256, 64] = matmul(",
-                           "sin.cpp:", "== the kernels of a step", "adam", "== the buffers",
-                           "== the memory", "kernels a step"}) {
-    EXPECT_TRUE(contains(result.out, part)) << part << "\n" << result.out;
-  }
-  EXPECT_FALSE(contains(result.out, "== what each kernel computes"));
-}
-
-TEST(Cli, InspectShowsWhatIsAskedFor) {
-  const std::string kernels = tensorgrad({"inspect", "addition", "--device=cpu", "--batch", "8",
-                                          "--show", "kernels,memory"})
-                                  .out;
-  EXPECT_TRUE(contains(kernels, "matmul")) << kernels;
-  EXPECT_TRUE(contains(kernels, "== the memory")) << kernels;
-  EXPECT_FALSE(contains(kernels, "== the graph")) << kernels;
-
-  const std::string all = tensorgrad({"inspect", "sin", "--device", "cpu", "--show", "all"}).out;
-  EXPECT_TRUE(contains(all, "== what each kernel computes"));
-}
-
-TEST(Cli, InspectDrawsForGraphviz) {
-  const ProgramResult result = tensorgrad({"inspect", "sin", "--device", "cpu", "--dot"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(result.out.rfind("digraph", 0), 0u) << result.out;
 }
 
 // ---- train
