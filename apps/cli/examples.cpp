@@ -8,6 +8,10 @@ const std::vector<Example>& examples() {
   static const std::vector<Example> table = {
       {"addition", "a small transformer learns to add two-digit numbers", train_addition,
        compile_addition},
+      {"chars", "a language model learns a text, character by character", train_chars,
+       compile_chars},
+      {"mnist", "a small convolutional network learns handwritten digits", train_mnist,
+       compile_mnist},
       {"sin", "a small MLP learns the sine", train_sin, compile_sin},
   };
   return table;
@@ -32,18 +36,6 @@ std::string list_examples() {
   std::string text;
   for (const Example& example : examples()) text += help_row(example.name, width, example.summary);
   return text;
-}
-
-void add_train_options(Options& options, TrainOptions& train) {
-  options
-      .option("--device", "NAME", "where to train: best, webgpu, cpu, reference or null",
-              &train.device)
-      .option("--steps", "N", "steps to train", &train.steps)
-      .option("--batch", "N", "examples a step", &train.batch)
-      .option("--lr", "RATE", "the highest learning rate", &train.lr)
-      .option("--seed", "N", "of first parameters and data; equal seeds give equal losses",
-              &train.seed)
-      .option("--log", "FILE", "write every loss as a line of JSON", &train.log);
 }
 
 }  // namespace tensorgrad::cli
