@@ -5,6 +5,8 @@
 #include <mutex>
 #include <set>
 
+#include "api/debug/values.hpp"
+#include "api/debug/watch.hpp"
 #include "runtime/backend.hpp"
 #include "tensorgrad/autograd.hpp"
 #include "tensorgrad/compile.hpp"
@@ -112,7 +114,8 @@ struct Runner::Impl {
   bool training = false;
 
   std::unique_ptr<Runtime> runtime;
-  std::mutex mutex;
+  mutable std::mutex mutex;
+  std::optional<debug::Watch> watch;
 
   /// An input as a step fills it: a window of the host copy of the inputs' buffer.
   struct Slot {
@@ -214,6 +217,7 @@ struct Runner::Impl {
   }
 
   void reset() {
+    forget_steps();
     for (const MaterializedParam& param : declared) {
       if (shared_names.count(param.name)) continue;
       const std::vector<float> values = first_values(param, seed);
@@ -222,6 +226,11 @@ struct Runner::Impl {
     runtime->reset_states();
     steps = 0;
     rate.reset();
+  }
+
+  /// Parameters or states are about to change by other means than a step.
+  void forget_steps() {
+    if (watch) watch->forget();
   }
 
   // ---- a step
@@ -260,7 +269,8 @@ struct Runner::Impl {
     }
   }
 
-  void launch(const Feed& feed) {
+  /// Everything that the next step reads of the host, in `staging`.
+  void prepare(const Feed& feed) {
     stage(feed);
     if (optimizer && scalars_offset >= 0) {
       const auto scalars = step_scalars(*optimizer, steps + 1, rate);
@@ -270,6 +280,11 @@ struct Runner::Impl {
       const auto words = random_key(seed, key.stream, steps);
       std::memcpy(staging.data() + key.offset, words.data(), sizeof words);
     }
+  }
+
+  void launch(const Feed& feed) {
+    prepare(feed);
+    if (watch) watch->before_step(*runtime, persistent(), staging, steps + 1);
     write_inputs();
     runtime->run();
     ++steps;
@@ -328,6 +343,34 @@ struct Runner::Impl {
     for (const auto& [name, place] : plan().params) places["param." + name] = place;
     for (const auto& [name, place] : plan().states) places["state." + name] = place;
     return places;
+  }
+
+  // ---- finding faults
+
+  /// The values that a step works on, given those that persist and the words of its inputs.
+  LeafValues leaf_values(const std::map<std::string, Value>& kept,
+                         const std::vector<std::uint32_t>& words) const {
+    LeafValues leaves;
+    for (const auto& [name, value] : kept)
+      leaves[name.substr(name.find('.') + 1)] = debug::numbers(value);
+    for (const auto& [name, place] : plan().inputs) {
+      const auto begin = words.begin() + place.offset;
+      leaves[name] = debug::numbers(Value(place.type, {begin, begin + place.type.shape.size()}));
+    }
+    return leaves;
+  }
+
+  /// Names the op on the reference interpreter; if all is finite there, on the device itself.
+  NonFinite explain(const LeafValues& leaves, std::int64_t step) const {
+    NonFinite found = tensorgrad::find_nonfinite(ir.traced, leaves);
+    if (!found.found && device.name() != "reference") {
+      NonFinite own = tensorgrad::find_nonfinite(ir.traced, leaves, device);
+      own.text = found.text + "\n" + own.text;
+      found = std::move(own);
+    }
+    found.step = step;
+    if (training) found.text = "step " + std::to_string(step) + ": " + found.text;
+    return found;
   }
 
   ParamValues read_floats(const std::map<std::string, Place>& places) {
@@ -436,12 +479,55 @@ void Runner::upload_params(const ParamValues& values, const UploadOptions& optio
     throw Error("upload_params: " + join(missing) +
                 " missing. Give every parameter, or pass {.partial = true}.");
   }
+  impl_->forget_steps();
   for (const auto& [name, data] : values) impl_->runtime->write_words(places.at(name), data.data());
 }
 
 ParamValues Runner::download_param_grads() {
   std::lock_guard lock(impl_->mutex);
   return impl_->read_floats(impl_->plan().gradients);
+}
+
+void Runner::watch_nonfinite(std::int64_t every) {
+  std::lock_guard lock(impl_->mutex);
+  if (every < 1) throw Error("watch_nonfinite: the number of steps must be 1 or more.");
+  impl_->watch.emplace(every);
+}
+
+NonFinite Runner::find_nonfinite() {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->watch) {
+    throw Error(
+        "find_nonfinite: nothing was kept of the steps so far. Call watch_nonfinite() before them, "
+        "or give the inputs of the next step.");
+  }
+  const debug::Watch::BadStep bad = impl_->watch->replay(
+      *impl_->runtime, impl_->persistent(), [&](const std::vector<std::uint32_t>& words) {
+        impl_->staging = words;
+        impl_->write_inputs();
+        impl_->runtime->run();
+      });
+  if (bad.step > 0) return impl_->explain(impl_->leaf_values(bad.before, bad.inputs), bad.step);
+  NonFinite none;
+  none.text = impl_->watch->nothing_found();
+  return none;
+}
+
+NonFinite Runner::find_nonfinite(const Feed& feed) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->prepare(feed);
+  return impl_->explain(
+      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging),
+      impl_->steps + 1);
+}
+
+DeviceComparison Runner::compare_devices(const Feed& feed, const Device& first,
+                                         const Device& second, const CompareOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->prepare(feed);
+  const LeafValues leaves =
+      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging);
+  return tensorgrad::compare_devices(impl_->ir.traced, leaves, first, second, options);
 }
 
 void Runner::reset() {
@@ -451,6 +537,7 @@ void Runner::reset() {
 
 void Runner::reset_optimizer_state() {
   std::lock_guard lock(impl_->mutex);
+  impl_->forget_steps();
   for (const auto& [name, place] : impl_->plan().states) {
     if (name.rfind("optimizer.", 0) == 0) impl_->runtime->fill(place, 0);
   }
@@ -543,6 +630,7 @@ std::map<std::string, std::string> Runner::load(const std::string& path) {
   for (const std::string& name : file.names()) {
     if (!places.count(name)) refuse("has " + name + ", which this model and optimizer do not.");
   }
+  impl_->forget_steps();
   for (const auto& [name, place] : places) {
     if (place.type.dtype == f32) {
       const std::vector<float> values = file.read_f32(name);
@@ -584,8 +672,14 @@ const Shape& Runner::output_shape(const std::string& name) const {
   return found->second.type.shape;
 }
 
-std::uint64_t Runner::seed() const { return impl_->seed; }
-std::int64_t Runner::step_count() const { return impl_->steps; }
+std::uint64_t Runner::seed() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->seed;
+}
+std::int64_t Runner::step_count() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->steps;
+}
 const Device& Runner::device() const { return impl_->device; }
 
 }  // namespace tensorgrad
