@@ -201,6 +201,7 @@ int train_addition(const Arguments& args) {
   Loop loop;
   loop.steps = train.steps;
   loop.log = &log;
+  watch(training, train, loop);
   loop.start = [&](std::int64_t) {
     batches.next(train.batch, contexts, answers);
     return training.step_async({{"contexts", contexts}, {"answers", answers}});

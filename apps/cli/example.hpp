@@ -20,6 +20,7 @@ struct TrainOptions {
   std::int64_t batch = 0;
   double lr = 0;
   std::string log;
+  bool find_nonfinite = false;
 };
 
 /// Declares the options for `train EXAMPLE`, with the values in `train` as defaults.

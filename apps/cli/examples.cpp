@@ -43,7 +43,11 @@ void add_train_options(Options& options, TrainOptions& train) {
       .option("--lr", "RATE", "the highest learning rate", &train.lr)
       .option("--seed", "N", "of first parameters and data; equal seeds give equal losses",
               &train.seed)
-      .option("--log", "FILE", "write every loss as a line of JSON", &train.log);
+      .option("--log", "FILE", "write every loss as a line of JSON", &train.log)
+      .flag("--find-nonfinite",
+            "if a loss is no number, take the last steps again and name the op that made it so;\n"
+            "keeps a copy of all parameters every 16 steps for that",
+            &train.find_nonfinite);
 }
 
 }  // namespace tensorgrad::cli

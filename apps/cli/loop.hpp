@@ -23,6 +23,8 @@ struct Loop {
   std::function<std::string(std::int64_t step)> evaluate = {};
   std::int64_t evaluate_every = 0;
   JsonLog* log = nullptr;
+  /// Says where a loss that is no number came from; see `watch`.
+  std::function<std::string()> explain = {};
 };
 
 struct LoopResult {
@@ -33,6 +35,14 @@ struct LoopResult {
 
 /// Throws Error if a loss is not finite.
 LoopResult run_loop(const Loop& loop);
+
+/// With --find-nonfinite: keeps what it takes to explain a loss that is no number.
+template <class Model>
+void watch(Training<Model>& training, const TrainOptions& train, Loop& loop) {
+  if (!train.find_nonfinite) return;
+  training.watch_nonfinite();
+  loop.explain = [&training] { return training.find_nonfinite().text; };
+}
 
 /// The first line, before compiling, which may take a moment: the example and what it does.
 void print_title(const std::string& example);

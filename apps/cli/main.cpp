@@ -19,6 +19,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"train", "train an example: addition, sin", run_train},
       {"inspect", "show the graph, kernels, buffers and memory of an example", run_inspect},
+      {"compare", "find the first op that two devices compute differently", run_compare},
       {"devices", "list what programs can run on here", run_devices},
       {"conformance", "compare a device with reference values", run_conformance},
       {"version", "print the version", run_version},

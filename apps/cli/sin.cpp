@@ -94,6 +94,7 @@ int train_sin(const Arguments& args) {
   Loop loop;
   loop.steps = train.steps;
   loop.log = &log;
+  watch(training, train, loop);
   loop.start = [&](std::int64_t) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<float>(kEdge * (2 * rng.uniform() - 1));

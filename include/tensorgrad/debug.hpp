@@ -17,6 +17,10 @@ namespace tensorgrad {
 /// bool 0 or 1.
 using LeafValues = std::map<std::string, std::vector<double>>;
 
+/// Random values for every leaf of a graph: integers that are used as indices are in range, states
+/// are as they start.
+LeafValues random_leaves(const Graph& graph, std::uint64_t seed);
+
 /// What the elements of a tensor are like.
 struct ValueSummary {
   TensorId tensor = -1;
@@ -55,7 +59,7 @@ NonFinite find_nonfinite(const std::shared_ptr<const Graph>& graph, const LeafVa
 
 struct CompareOptions {
   /// How far two values may be apart, relative to the largest magnitude in their tensor.
-  double tolerance = 1e-4;
+  double tolerance = 2e-5;
 };
 
 /// What `compare_devices` found.

@@ -16,8 +16,10 @@ using debug::Stepper;
 using debug::Values;
 using Level = DeviceComparison::Level;
 
-// Rounding adds up over a whole step, which nobody corrects between ops.
+// Rounding adds up over a whole step, where nobody corrects it between ops; and a gradient that
+// would be 0 if nothing were rounded is compared on the scale of the others.
 constexpr double kWholeStep = 100;
+constexpr double kNegligible = 1e-4;
 
 std::string short_number(double value) {
   char text[32];
@@ -109,6 +111,8 @@ class Comparison {
   void compare_step() {
     Stepper stepper(graph_, leaves_, second_, false);
     stepper.run_all();
+    for (const NamedTensor& gradient : graph_->gradients)
+      least_scale_ = std::max(least_scale_, kNegligible * largest(want(gradient.tensor)));
     for (const Stepper::Written& w : stepper.results()) {
       const Gap gap = widest_gap(want(w.tensor), stepper.read(w.place));
       if (gap.differs) judge(w, gap, stepper, Level::Step, nullptr);
@@ -146,21 +150,8 @@ class Comparison {
   /// The magnitude of what a value was made of, where that is what its rounding is relative to: of
   /// the terms of a sum that may have cancelled, or of all that a kernel of several ops reads.
   double cause(const Stepper::Written& w, Level level, const Kernel* kernel) const {
-    const Node& node = graph_->producer(w.tensor);
-    if (level == Level::Op) {
-      const bool sums = node.op == OpKind::MatMul || node.op == OpKind::ReduceSum ||
-                        node.op == OpKind::ScatterAdd;
-      if (!sums) return 0;
-      std::vector<Values> magnitudes(want_.size());
-      for (TensorId input : node.inputs) {
-        Values& values = magnitudes[static_cast<std::size_t>(input)];
-        values = want(input);
-        for (double& value : values) value = std::abs(value);
-      }
-      reference::compute(*graph_, node, magnitudes);
-      return largest(magnitudes[static_cast<std::size_t>(w.tensor)]);
-    }
-    if (level == Level::Step) return 0;
+    if (level == Level::Step) return least_scale_;
+    if (level == Level::Op) return sum_of_magnitudes(graph_->producer(w.tensor));
     const std::set<NodeId> members(kernel->nodes.begin(), kernel->nodes.end());
     double result = 0;
     for (NodeId member : members) {
@@ -170,6 +161,20 @@ class Comparison {
       }
     }
     return result;
+  }
+
+  /// Σ|terms|, the largest, of an op that sums; 0 for all others.
+  double sum_of_magnitudes(const Node& node) const {
+    if (node.op != OpKind::MatMul && node.op != OpKind::ReduceSum && node.op != OpKind::ScatterAdd)
+      return 0;
+    std::vector<Values> magnitudes(want_.size());
+    for (TensorId input : node.inputs) {
+      Values& values = magnitudes[static_cast<std::size_t>(input)];
+      values = want(input);
+      for (double& value : values) value = std::abs(value);
+    }
+    reference::compute(*graph_, node, magnitudes);
+    return largest(magnitudes[static_cast<std::size_t>(node.output())]);
   }
 
   void describe() {
@@ -218,7 +223,7 @@ class Comparison {
   DeviceComparison result_;
   int differing_ = 0;
   TensorId tensor_ = -1;
-  double scale_ = 0;
+  double scale_ = 0, least_scale_ = 0;
 };
 
 }  // namespace
