@@ -382,7 +382,12 @@ struct Runner::Impl {
 
 Runner::Runner(ProgramRequest request)
     : impl_(std::make_unique<Impl>(request.device ? *request.device : Device::best())) {
-  impl_->compile(request);
+  try {
+    impl_->compile(request);
+  } catch (const std::bad_alloc&) {
+    throw DeviceError("There is not enough memory to compile this program for " +
+                      impl_->device.name() + ".");
+  }
 }
 
 Runner::~Runner() = default;

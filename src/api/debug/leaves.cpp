@@ -5,6 +5,7 @@
 
 #include "api/debug/values.hpp"
 #include "tensorgrad/optim.hpp"
+#include "tensorgrad/random.hpp"
 
 namespace tensorgrad {
 
@@ -56,6 +57,11 @@ LeafValues random_leaves(const Graph& graph, std::uint64_t seed) {
       if (input->name == kStepScalars) {
         const auto scalars = step_scalars(AdamW{.lr = 1e-3}, 1, {});
         leaves[input->name].assign(scalars.begin(), scalars.end());
+        continue;
+      }
+      if (const int stream = random_stream(input->name); stream >= 0) {
+        const auto key = random_key(seed, stream, 0);
+        leaves[input->name].assign(key.begin(), key.end());
         continue;
       }
       const auto limit = limits.find(node.output());

@@ -33,7 +33,7 @@ void restore(Runtime& runtime, const Places& persistent, const Kept& kept) {
 
 }  // namespace
 
-void Watch::before_step(Runtime& runtime, const Places& persistent, const Words& inputs,
+void Watch::before_step(Runtime& runtime, const Places& persistent, const InputWords& inputs,
                         std::int64_t step) {
   if (gone_bad_) return;
   if (first_step_ == 0 || static_cast<std::int64_t>(inputs_.size()) >= every_) {
@@ -50,7 +50,7 @@ void Watch::before_step(Runtime& runtime, const Places& persistent, const Words&
 void Watch::forget() { *this = Watch(every_); }
 
 Watch::BadStep Watch::replay(Runtime& runtime, const Places& persistent,
-                             const std::function<void(const Words&)>& take) const {
+                             const std::function<void(const InputWords&)>& take) const {
   BadStep bad;
   if (inputs_.empty()) return bad;
   const Kept present = runtime.read(persistent);
