@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
     setenv("VK_ICD_FILENAMES", TENSORGRAD_SWIFTSHADER_ICD, 1);
     setenv("VK_DRIVER_FILES", TENSORGRAD_SWIFTSHADER_ICD, 1);
   }
+  // Nothing of a test is left in the user's cache, or comes out of it.
+  if (std::getenv("TENSORGRAD_CACHE") == nullptr) setenv("TENSORGRAD_CACHE", "off", 1);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -8,6 +8,7 @@ namespace tensorgrad::cli {
 int run_train(const Arguments& args);
 int run_devices(const Arguments& args);
 int run_inspect(const Arguments& args);
+int run_compare(const Arguments& args);
 int run_version(const Arguments& args);
 int run_bench(const Arguments& args);
 

@@ -34,8 +34,11 @@ LoopResult run_loop(const Loop& loop) {
                                {"seconds", watch.seconds()}});
     }
     if (!std::isfinite(loss)) {
-      throw Error("The loss of step " + std::to_string(step) + " is " + number(loss) +
-                  ". Try a smaller --lr.");
+      const std::string what = "The loss of step " + std::to_string(step) + " is " +
+                               (std::isnan(loss) ? "NaN" : number(loss)) + ".";
+      if (loop.explain) throw Error(what + "\n" + loop.explain());
+      throw Error(what +
+                  " Try a smaller --lr. With --find-nonfinite, the op that made it so is named.");
     }
     progress.update(step, loss, watch.seconds());
   };

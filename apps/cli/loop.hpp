@@ -36,6 +36,8 @@ struct Loop {
   std::int64_t save_every = 0;
   std::function<double(std::int64_t step)> rate;  ///< of a step counted from 1
   JsonLog* log = nullptr;
+  /// Says where a loss that is no number came from; see --find-nonfinite.
+  std::function<std::string()> explain = {};
 };
 
 struct LoopResult {

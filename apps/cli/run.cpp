@@ -123,6 +123,10 @@ const LoopResult& TrainingRun::train(const Course& course) {
   if (!options_.save.empty()) loop.save = [this](std::int64_t done) { save(done); };
   loop.save_every = options_.save_every;
   loop.log = &log_;
+  if (options_.find_nonfinite) {
+    trainee_.watch();
+    loop.explain = trainee_.explain;
+  }
 
   const InterruptScope interrupt;
   try {

@@ -25,6 +25,8 @@ struct Trainee {
   std::function<void(const std::string&)> load;
   std::function<ParamValues()> params;
   std::function<std::int64_t()> step_count;
+  std::function<void()> watch;           ///< from now on keep what `explain` needs
+  std::function<std::string()> explain;  ///< where the last loss that is no number came from
   const CompiledIR* ir = nullptr;
   const Device* device = nullptr;
 };
@@ -36,6 +38,8 @@ Trainee trainee(Training<Model>& training) {
           [&](const std::string& path) { training.load(path); },
           [&] { return training.download_params(); },
           [&] { return training.step_count(); },
+          [&] { training.watch_nonfinite(); },
+          [&] { return training.find_nonfinite().text; },
           &training.ir(),
           &training.device()};
 }

@@ -27,7 +27,11 @@ void add_train_options(Options& options, TrainOptions& train) {
       .option("--resume", "FILE",
               "go on from a checkpoint, with its settings; --steps may be raised", &train.resume)
       .option("--log", "FILE", "write every loss as a line of JSON", &train.log)
-      .option("--curve", "FILE", "draw the losses as a picture, SVG", &train.curve);
+      .option("--curve", "FILE", "draw the losses as a picture, SVG", &train.curve)
+      .flag("--find-nonfinite",
+            "if a loss is no number, take the last steps again and name the op that made it so; "
+            "keeps a copy of all parameters every 16 steps for that",
+            &train.find_nonfinite);
 }
 
 bool parse_training(const std::string& example, const Arguments& args, Options& options,

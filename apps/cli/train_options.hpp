@@ -24,6 +24,7 @@ struct TrainOptions {
   double momentum = 0;
   std::string log, curve, save, resume;
   std::int64_t save_every = 100;
+  bool find_nonfinite = false;
 
   std::optional<RunRecord> resumed;  ///< of the file that --resume names
 };

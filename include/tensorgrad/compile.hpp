@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensorgrad/debug.hpp"
 #include "tensorgrad/device.hpp"
 #include "tensorgrad/feed.hpp"
 #include "tensorgrad/module.hpp"
@@ -118,6 +119,11 @@ class Runner {
   void set_lr(double rate);
   void save(const std::string& path, const std::map<std::string, std::string>& metadata);
   std::map<std::string, std::string> load(const std::string& path);
+  void watch_nonfinite(std::int64_t every);
+  NonFinite find_nonfinite();
+  NonFinite find_nonfinite(const Feed& feed);
+  DeviceComparison compare_devices(const Feed& feed, const Device& first, const Device& second,
+                                   const CompareOptions& options);
   const CompiledIR& ir() const;
   ParamRefs params() const;
   const Shape& output_shape(const std::string& name) const;
@@ -181,6 +187,16 @@ class Forward {
   void save_params(const std::string& path, const SaveParamsOptions& options = {}) {
     runner_->save_params(path, options);
   }
+  /// Runs these inputs op by op on the reference interpreter, with the parameters and states as
+  /// they are now, and names the op that makes a NaN or an infinity. Changes nothing.
+  NonFinite find_nonfinite(const Feed& feed = {}) { return runner_->find_nonfinite(feed); }
+  /// Runs these inputs op by op on two devices and names the first op that differs. Changes
+  /// nothing.
+  DeviceComparison compare_devices(const Feed& feed, const Device& first, const Device& second,
+                                   const CompareOptions& options = {}) {
+    return runner_->compare_devices(feed, first, second, options);
+  }
+
   /// The shape of the single output, or of one by name.
   const Shape& output_shape(const std::string& name = "") const {
     return runner_->output_shape(name);
@@ -262,6 +278,23 @@ class Training {
   /// Takes up where `save` left off: the next losses are the same as if it had never stopped. Gives
   /// the caller's metadata. A file of another model is refused and nothing changes.
   std::map<std::string, std::string> load(const std::string& path) { return runner_->load(path); }
+
+  /// From now on keeps what `find_nonfinite()` needs: a copy of parameters and states in the host's
+  /// memory every so many steps, and the inputs of the steps since. A copy waits for the device.
+  void watch_nonfinite(std::int64_t every = 16) { runner_->watch_nonfinite(every); }
+  /// After a loss that is not finite, of a training that was watched: goes back to the last copy,
+  /// takes the steps since again until the first that gives a NaN or an infinity, and names the op
+  /// that made it. The training stays as it is.
+  NonFinite find_nonfinite() { return runner_->find_nonfinite(); }
+  /// The same for the step that would be next, with these inputs and the parameters and states as
+  /// they are now: op by op on the reference interpreter. Nothing changes.
+  NonFinite find_nonfinite(const Feed& feed) { return runner_->find_nonfinite(feed); }
+  /// Takes the next step op by op on two devices and names the first op that differs. Changes
+  /// nothing.
+  DeviceComparison compare_devices(const Feed& feed, const Device& first, const Device& second,
+                                   const CompareOptions& options = {}) {
+    return runner_->compare_devices(feed, first, second, options);
+  }
 
   const CompiledIR& ir() const { return runner_->ir(); }
   /// Dispatches of a step.

@@ -1,6 +1,7 @@
 // The devices a program may run on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class Device {
   static Device null();
   /// A device by its name, as TENSORGRAD_DEVICE and `--device` take it; `best` too.
   static Device named(const std::string& name);
+  /// A device of another backend: for tools and tests.
+  static Device of(std::string name, std::shared_ptr<Backend> backend);
 
   struct Info {
     std::string name;         ///< `webgpu`

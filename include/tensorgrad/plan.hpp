@@ -16,6 +16,7 @@ namespace tensorgrad {
 struct Target {
   std::string name = "null";
   bool fuse = true;            ///< false: one kernel a node (the reference interpreter)
+  bool separate = false;       ///< every op a kernel of its own, its value kept: to compare devices
   bool whole_buffers = false;  ///< temporaries are whole buffers (WebGPU), not parts of one arena
   int max_bindings = 8;        ///< buffers a kernel may bind
   std::int64_t max_binding_bytes = std::int64_t{1} << 62;  ///< also the size of an arena's segment

@@ -4,6 +4,7 @@
 
 #include "tensorgrad/autograd.hpp"
 #include "tensorgrad/compile.hpp"
+#include "tensorgrad/debug.hpp"
 #include "tensorgrad/device.hpp"
 #include "tensorgrad/error.hpp"
 #include "tensorgrad/graph.hpp"

@@ -28,6 +28,10 @@ Device Device::webgpu() { return {"webgpu", open_webgpu()}; }
 Device Device::reference() { return {"reference", open_reference()}; }
 Device Device::null() { return {"null", open_null()}; }
 
+Device Device::of(std::string name, std::shared_ptr<Backend> backend) {
+  return {std::move(name), std::move(backend)};
+}
+
 Device Device::named(const std::string& name) {
   if (name == "best") return best();
   for (const Entry& entry : kDevices) {

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "api/checkpoint.hpp"
+#include "api/debug/values.hpp"
+#include "api/debug/watch.hpp"
 #include "api/weights.hpp"
 #include "runtime/backend.hpp"
 #include "tensorgrad/autograd.hpp"
@@ -115,7 +117,8 @@ struct Runner::Impl {
   bool training = false;
 
   std::unique_ptr<Runtime> runtime;
-  std::mutex mutex;
+  mutable std::mutex mutex;
+  std::optional<debug::Watch> watch;
 
   /// An input as a step fills it: a window of the host copy of the inputs' buffer.
   struct Slot {
@@ -260,6 +263,7 @@ struct Runner::Impl {
   }
 
   void reset() {
+    forget_steps();
     for (const MaterializedParam& param : declared) {
       if (shared_names.count(param.name)) continue;
       const std::vector<float> values = first_values(param, seed);
@@ -268,6 +272,11 @@ struct Runner::Impl {
     runtime->reset_states();
     steps = 0;
     rate.reset();
+  }
+
+  /// Parameters or states are about to change by other means than a step.
+  void forget_steps() {
+    if (watch) watch->forget();
   }
 
   // ---- a step
@@ -306,14 +315,7 @@ struct Runner::Impl {
     }
   }
 
-  void launch(const Feed& feed) {
-    prepare(feed);
-    write_inputs();
-    runtime->run();
-    ++steps;
-  }
-
-  /// Everything a step needs but the parameters, side by side as the device has it.
+  /// Everything that the next step reads of the host, in `staging`.
   void prepare(const Feed& feed) {
     stage(feed);
     if (optimizer && scalars_offset >= 0) {
@@ -324,6 +326,14 @@ struct Runner::Impl {
       const auto words = random_key(seed, key.stream, steps);
       std::memcpy(staging.data() + key.offset, words.data(), sizeof words);
     }
+  }
+
+  void launch(const Feed& feed) {
+    prepare(feed);
+    if (watch) watch->before_step(*runtime, persistent(), staging, steps + 1);
+    write_inputs();
+    runtime->run();
+    ++steps;
   }
 
   /// Words of several dtypes share the buffer; a device that keeps them as they are takes them in
@@ -367,7 +377,8 @@ struct Runner::Impl {
   std::vector<float> run_steps(std::int64_t n, const std::function<Batch(std::int64_t)>& batch) {
     const std::lock_guard one_at_a_time(many_mutex);
     std::vector<float> losses(static_cast<std::size_t>(n));
-    if (plan().target.element_bytes != 4) {  // the reference converts each input by its dtype
+    // The reference converts each input by its dtype; a watch wants to see each step.
+    if (plan().target.element_bytes != 4 || watch) {
       for (std::int64_t i = 0; i < n; ++i) {
         const Batch inputs = batch(i);
         const std::lock_guard lock(mutex);
@@ -434,6 +445,34 @@ struct Runner::Impl {
     return places;
   }
 
+  // ---- finding faults
+
+  /// The values that a step works on, given those that persist and the words of its inputs.
+  LeafValues leaf_values(const std::map<std::string, Value>& kept,
+                         const std::vector<std::uint32_t>& words) const {
+    LeafValues leaves;
+    for (const auto& [name, value] : kept)
+      leaves[name.substr(name.find('.') + 1)] = debug::numbers(value);
+    for (const auto& [name, place] : plan().inputs) {
+      const auto begin = words.begin() + place.offset;
+      leaves[name] = debug::numbers(Value(place.type, {begin, begin + place.type.shape.size()}));
+    }
+    return leaves;
+  }
+
+  /// Names the op on the reference interpreter; if all is finite there, on the device itself.
+  NonFinite explain(const LeafValues& leaves, std::int64_t step) const {
+    NonFinite found = tensorgrad::find_nonfinite(ir.traced, leaves);
+    if (!found.found && device.name() != "reference") {
+      NonFinite own = tensorgrad::find_nonfinite(ir.traced, leaves, device);
+      own.text = found.text + "\n" + own.text;
+      found = std::move(own);
+    }
+    found.step = step;
+    if (training) found.text = "step " + std::to_string(step) + ": " + found.text;
+    return found;
+  }
+
   ParamValues read_floats(const std::map<std::string, Place>& places) {
     ParamValues values;
     for (const auto& [name, value] : runtime->read(places)) values[name] = value.as<float>();
@@ -443,7 +482,12 @@ struct Runner::Impl {
 
 Runner::Runner(ProgramRequest request)
     : impl_(std::make_unique<Impl>(request.device ? *request.device : Device::best())) {
-  impl_->compile(request);
+  try {
+    impl_->compile(request);
+  } catch (const std::bad_alloc&) {
+    throw DeviceError("There is not enough memory to compile this program for " +
+                      impl_->device.name() + ".");
+  }
 }
 
 Runner::~Runner() = default;
@@ -535,6 +579,7 @@ void Runner::upload_params(const ParamValues& values, const UploadOptions& optio
     throw Error("upload_params: " + join(missing) +
                 " missing. Give every parameter, or pass {.partial = true}.");
   }
+  impl_->forget_steps();
   for (const auto& [name, data] : values) impl_->runtime->write_words(places.at(name), data.data());
 }
 
@@ -583,6 +628,48 @@ ParamValues Runner::download_param_grads() {
   return impl_->read_floats(impl_->plan().gradients);
 }
 
+void Runner::watch_nonfinite(std::int64_t every) {
+  std::lock_guard lock(impl_->mutex);
+  if (every < 1) throw Error("watch_nonfinite: the number of steps must be 1 or more.");
+  impl_->watch.emplace(every);
+}
+
+NonFinite Runner::find_nonfinite() {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->watch) {
+    throw Error(
+        "find_nonfinite: nothing was kept of the steps so far. Call watch_nonfinite() before them, "
+        "or give the inputs of the next step.");
+  }
+  const debug::Watch::BadStep bad = impl_->watch->replay(
+      *impl_->runtime, impl_->persistent(), [&](const std::vector<std::uint32_t>& words) {
+        impl_->staging = words;
+        impl_->write_inputs();
+        impl_->runtime->run();
+      });
+  if (bad.step > 0) return impl_->explain(impl_->leaf_values(bad.before, bad.inputs), bad.step);
+  NonFinite none;
+  none.text = impl_->watch->nothing_found();
+  return none;
+}
+
+NonFinite Runner::find_nonfinite(const Feed& feed) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->prepare(feed);
+  return impl_->explain(
+      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging),
+      impl_->steps + 1);
+}
+
+DeviceComparison Runner::compare_devices(const Feed& feed, const Device& first,
+                                         const Device& second, const CompareOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->prepare(feed);
+  const LeafValues leaves =
+      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging);
+  return tensorgrad::compare_devices(impl_->ir.traced, leaves, first, second, options);
+}
+
 void Runner::reset() {
   std::lock_guard lock(impl_->mutex);
   impl_->reset();
@@ -590,6 +677,7 @@ void Runner::reset() {
 
 void Runner::reset_optimizer_state() {
   std::lock_guard lock(impl_->mutex);
+  impl_->forget_steps();
   for (const auto& [name, place] : impl_->plan().states) {
     if (name.rfind("optimizer.", 0) == 0) impl_->runtime->fill(place, 0);
   }
@@ -633,6 +721,7 @@ std::map<std::string, std::string> Runner::load(const std::string& path) {
   const CheckpointHeader header = take_header(metadata, path);
   const std::map<std::string, Place> places = impl_->persistent();
   check_checkpoint_tensors(file, places);
+  impl_->forget_steps();
   for (const auto& [name, place] : places) {
     if (place.type.dtype == f32) {
       const std::vector<float> values = file.read_f32(name);
@@ -673,8 +762,14 @@ const Shape& Runner::output_shape(const std::string& name) const {
   return found->second.type.shape;
 }
 
-std::uint64_t Runner::seed() const { return impl_->seed; }
-std::int64_t Runner::step_count() const { return impl_->steps; }
+std::uint64_t Runner::seed() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->seed;
+}
+std::int64_t Runner::step_count() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->steps;
+}
 const Device& Runner::device() const { return impl_->device; }
 
 }  // namespace tensorgrad

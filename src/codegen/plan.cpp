@@ -257,6 +257,13 @@ class Planner {
   // ---- kernels
 
   void fuse_and_lower() {
+    if (plan_.target.separate) {
+      for (TensorId id = 0; id < graph_.tensor_count(); ++id) {
+        if (!is_computed(id) || op_class(graph_.producer(id).op) == OpClass::Update) continue;
+        request_.stored.insert(id);
+        request_.separate.insert(id);
+      }
+    }
     // A kernel that needs too many bindings is relieved by storing what it recomputes, or by giving
     // its last member a kernel of its own, until all fit.
     for (;;) {

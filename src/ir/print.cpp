@@ -2,13 +2,12 @@
 #include <map>
 #include <set>
 
+#include "ir/text.hpp"
 #include "tensorgrad/graph.hpp"
 
 namespace tensorgrad {
 
-namespace {
-
-std::string node_line(const Graph& graph, const Node& node) {
+std::string node_text(const Graph& graph, const Node& node) {
   std::string text;
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     text += (k ? ", %" : "%") + std::to_string(node.outputs[k]) + ": " +
@@ -24,8 +23,6 @@ std::string node_line(const Graph& graph, const Node& node) {
   return text;
 }
 
-}  // namespace
-
 std::string Graph::to_string() const {
   constexpr std::size_t kSiteColumn = 64;
   std::string text;
@@ -35,7 +32,7 @@ std::string Graph::to_string() const {
       current = node.phase;
       text += current == Phase::Update ? "update:\n" : "gradient:\n";
     }
-    std::string line = node_line(*this, node);
+    std::string line = node_text(*this, node);
     const std::string site = node.site.to_string();
     if (!site.empty()) {
       if (line.size() < kSiteColumn) line.resize(kSiteColumn, ' ');

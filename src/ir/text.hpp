@@ -6,6 +6,9 @@
 
 namespace tensorgrad {
 
+class Graph;
+struct Node;
+
 /// The shortest decimal that reads back as the same double; `inf`, `-inf`, `nan`.
 std::string number_text(double value);
 
@@ -18,5 +21,8 @@ std::string list_text(const std::vector<T>& values) {
   }
   return text + "]";
 }
+
+/// `%7: f32[256, 64] = matmul(%3, %5)`.
+std::string node_text(const Graph& graph, const Node& node);
 
 }  // namespace tensorgrad

@@ -35,8 +35,12 @@ std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
 }
 
 std::int64_t Shape::size() const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums and bytes of such still fit
   std::int64_t product = 1;
-  for (const Dim& dim : dims_) product *= dim.size;
+  for (const Dim& dim : dims_) {
+    if (__builtin_mul_overflow(product, dim.size, &product) || product > kMost)
+      throw ShapeError("The shape " + to_string() + " has more elements than any machine holds.");
+  }
   return product;
 }
 

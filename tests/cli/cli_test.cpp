@@ -19,7 +19,7 @@ constexpr const char* kEscape = "\x1b";
 TEST(Cli, HelpListsTheCommands) {
   const ProgramResult help = tensorgrad({"--help"});
   EXPECT_EQ(help.status, 0) << help.err;
-  for (const char* command : {"train", "inspect", "devices", "conformance", "version"}) {
+  for (const char* command : {"train", "inspect", "compare", "devices", "conformance", "version"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
   }
   EXPECT_EQ(help.err, "");
@@ -33,6 +33,7 @@ TEST(Cli, EveryCommandHasHelpWithExamplesOrOptions) {
                                              {"train", "chars"},
                                              {"train", "mnist"},
                                              {"inspect"},
+                                             {"compare"},
                                              {"devices"},
                                              {"version"}}) {
     std::string command = "tensorgrad";
@@ -127,6 +128,47 @@ TEST(Cli, ALossThatIsNoNumberEndsTrainingWithItsStep) {
   EXPECT_EQ(result.status, 1) << result.out;
   EXPECT_TRUE(contains(result.err, "The loss of step ")) << result.err;
   EXPECT_TRUE(contains(result.err, "Try a smaller --lr.")) << result.err;
+}
+
+TEST(Cli, TheOpThatMadeTheLossNoNumberIsNamed) {
+  const ProgramResult result = tensorgrad(
+      {"train", "sin", "--device", "cpu", "--lr", "1e30", "--steps", "20", "--find-nonfinite"});
+  EXPECT_EQ(result.status, 1) << result.out;
+  for (const char* part : {"The loss of step 2 is NaN.", "= matmul(",
+                           "at sin.cpp:", "in parameter path l2", "\"l2.W\" f32[64, 64] in ["}) {
+    EXPECT_TRUE(contains(result.err, part)) << part << "\n" << result.err;
+  }
+}
+
+// ---- comparing devices
+
+TEST(Cli, CompareSaysThatDevicesAgree) {
+  for (const char* devices : {"reference,cpu", "cpu,webgpu"}) {
+    const ProgramResult result =
+        tensorgrad({"compare", "sin", "--devices", devices, "--batch", "16"});
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_TRUE(contains(result.out, " agrees with ")) << result.out;
+  }
+  const ProgramResult addition =
+      tensorgrad({"compare", "addition", "--devices", "reference,cpu", "--batch", "2"});
+  EXPECT_EQ(addition.status, 0) << addition.out << addition.err;
+}
+
+TEST(Cli, CompareShowsADifferenceAndEndsWithStatus1) {
+  const ProgramResult result = tensorgrad(
+      {"compare", "sin", "--devices", "reference,cpu", "--batch", "64", "--tolerance", "1e-12"});
+  EXPECT_EQ(result.status, 1) << result.out << result.err;
+  for (const char* part : {"cpu and reference differ in ", " ops, first in", "element ["}) {
+    EXPECT_TRUE(contains(result.out, part)) << part << "\n" << result.out;
+  }
+}
+
+TEST(Cli, CompareWantsTwoDevicesThatCompute) {
+  EXPECT_EQ(tensorgrad({"compare", "sin", "--devices", "cpu"}).status, 2);
+  EXPECT_EQ(tensorgrad({"compare", "sin", "--devices", "cpu,"}).status, 2);
+  const ProgramResult null = tensorgrad({"compare", "sin", "--devices", "cpu,null"});
+  EXPECT_EQ(null.status, 1);
+  EXPECT_TRUE(contains(null.err, "computes nothing")) << null.err;
 }
 
 // ---- version and devices

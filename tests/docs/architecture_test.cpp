@@ -1,19 +1,16 @@
 // docs/architecture.md shows what every stage prints for one small program. This test runs that
-// program and compares; TENSORGRAD_UPDATE_GOLDEN=1 writes the document anew.
+// program and compares.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <sstream>
 
+#include "docs/document.hpp"
 #include "tensorgrad/tensorgrad.hpp"
 
 namespace tensorgrad::test {
 namespace {
-
-const std::string kDocument = std::string(TENSORGRAD_SOURCE_DIR) + "/docs/architecture.md";
 
 struct Layer {
   Tensor W = param({3, 2}, {.init = init::uniform(0.5)});
@@ -79,46 +76,8 @@ std::map<std::string, std::string> stage_outputs() {
   return out;
 }
 
-/// The document with each block after `<!-- output: name -->` replaced by that output.
-std::string filled_in(const std::string& document,
-                      const std::map<std::string, std::string>& outputs) {
-  std::istringstream lines(document);
-  std::string result, pending;
-  bool skipping = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (skipping) {
-      if (line.rfind("```", 0) == 0) {
-        result += line + "\n";
-        skipping = false;
-      }
-      continue;
-    }
-    result += line + "\n";
-    constexpr const char* kMark = "<!-- output: ";
-    if (line.rfind(kMark, 0) == 0) {
-      pending = line.substr(std::string(kMark).size());
-      pending.resize(pending.find(" -->"));
-    } else if (!pending.empty() && line.rfind("```", 0) == 0) {
-      result += outputs.at(pending);
-      pending.clear();
-      skipping = true;
-    }
-  }
-  return result;
-}
-
 TEST(Architecture, ShowsWhatEveryStageReallyPrints) {
-  std::ifstream file(kDocument);
-  ASSERT_TRUE(file) << kDocument;
-  std::stringstream text;
-  text << file.rdbuf();
-  const std::string want = filled_in(text.str(), stage_outputs());
-  if (std::getenv("TENSORGRAD_UPDATE_GOLDEN")) {
-    std::ofstream(kDocument) << want;
-    return;
-  }
-  EXPECT_EQ(text.str(), want)
-      << "run this test with TENSORGRAD_UPDATE_GOLDEN=1 to renew the document";
+  check_document("docs/architecture.md", stage_outputs());
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct OpCase {
   std::vector<int> no_gradient = {};  ///< f32 inputs that nothing flows back to.
   bool smooth = true;       ///< False at kinks and extremes, where differences say nothing.
   double step = 1e-5;       ///< Of the finite differences.
-  bool non_finite = false;  ///< Has infinities or NaN, which a GPU may not keep; never smooth.
+  bool non_finite = false;  ///< Has infinities or NaN; never smooth.
   /// How far an f32 device may be off, relative to the largest magnitude of a tensor.
   double tolerance = 1e-5;
   /// A training graph: gradients and an update are appended, and its results are the loss (out0),

@@ -4,12 +4,10 @@
 #include "runtime/webgpu/gpu.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <numeric>
 #include <optional>
@@ -18,7 +16,6 @@
 #include <vector>
 
 #include "runtime/webgpu/dawn_library.hpp"
-#include "runtime/webgpu/disk_cache.hpp"
 #include "runtime/webgpu/self_test.hpp"
 #include "tensorgrad/error.hpp"
 
@@ -679,71 +676,6 @@ TEST(Gpu, ReadsThatAreNeverWaitedForEndWithTheDevice) {
     gpu.submit({}, {&range, 1}, [&](const ReadResult&) { ++called; });
   }
   EXPECT_EQ(called, 1);
-}
-
-// --- The cache on disk ---------------------------------------------------------------------------
-
-class CacheFolder : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              ("tensorgrad_cache_" + std::string(test->name()) + std::to_string(getpid()));
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
-};
-
-TEST_F(CacheFolder, KeepsBlobsAndIgnoresDamage) {
-  std::vector<char> value(5);
-  {
-    DiskCache cache(folder_);
-    EXPECT_EQ(cache.load("key", nullptr, 0), 0u);
-    cache.store("key", "value");
-    EXPECT_EQ(cache.load("key", nullptr, 0), 5u);
-  }
-  {
-    DiskCache cache(folder_);
-    EXPECT_EQ(cache.load("key", value.data(), 5), 5u);
-    EXPECT_EQ(std::string(value.begin(), value.end()), "value");
-    EXPECT_EQ(cache.load("other", nullptr, 0), 0u);
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) - 1);
-  }
-  DiskCache cache(folder_);
-  EXPECT_EQ(cache.load("key", nullptr, 0), 0u);
-}
-
-TEST_F(CacheFolder, ShrinksWhenItHasOutgrownItsSize) {
-  {
-    DiskCache cache(folder_);
-    for (int i = 0; i < 20; ++i) cache.store("key" + std::to_string(i), std::string(1000, 'x'));
-  }
-  DiskCache cache(folder_, 10'000);
-  int left = 0;
-  for (int i = 0; i < 20; ++i) left += cache.load("key" + std::to_string(i), nullptr, 0) > 0;
-  EXPECT_GT(left, 0);
-  EXPECT_LE(left, 5);
-}
-
-TEST_F(CacheFolder, ShadersAreFoundAgain) {
-  const GpuOptions options{.checked = false, .cache_folder = folder_.string()};
-  {
-    Gpu gpu = Gpu::open(options);
-    gpu.compile(affine(77));
-    EXPECT_EQ(gpu.counters().disk_cache_hits, 0u);
-  }
-  Gpu gpu = Gpu::open(options);
-  const Buffer a = gpu.create_buffer(4);
-  const Buffer b = gpu.create_buffer(4);
-  write_all(gpu, a, {2});
-  const Pipeline pipeline = gpu.compile(affine(77));
-  EXPECT_GT(gpu.counters().disk_cache_hits, 0u);
-  gpu.submit(Commands{make_dispatch(gpu, pipeline, {{a}, {b}})});
-  EXPECT_EQ(read_all<float>(gpu, b)[0], 154.0f);
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <new>
 
 #include "runtime/cpu/kernels.hpp"
+#include "runtime/host_memory.hpp"
 
 namespace tensorgrad::cpu {
 
@@ -21,12 +21,16 @@ constexpr std::size_t kAlignment = 64;
 class AlignedMemory {
  public:
   AlignedMemory() = default;
-  explicit AlignedMemory(std::size_t bytes) {
+  AlignedMemory(std::size_t bytes, const std::string& what) {
+    check_memory("cpu", what, static_cast<std::int64_t>(bytes));
     const std::size_t rounded =
         (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
     memory_.reset(static_cast<char*>(std::aligned_alloc(kAlignment, rounded)));
-    if (!memory_)
-      throw DeviceError("cpu: out of memory: " + std::to_string(bytes) + " bytes were asked for.");
+    if (!memory_) {
+      throw DeviceError("cpu: out of memory: " + what + " needs " +
+                        bytes_text(static_cast<std::int64_t>(bytes)) +
+                        ", which the system refuses.");
+    }
     std::memset(memory_.get(), 0, rounded);
   }
   char* get() const { return memory_.get(); }
@@ -41,7 +45,9 @@ class AlignedMemory {
 class CpuBuffer final : public DeviceBuffer {
  public:
   explicit CpuBuffer(const BufferSpec& spec)
-      : name_(spec.name), bytes_(spec.bytes), memory_(static_cast<std::size_t>(spec.bytes)) {}
+      : name_(spec.name),
+        bytes_(spec.bytes),
+        memory_(static_cast<std::size_t>(spec.bytes), "the buffer \"" + spec.name + "\"") {}
   const std::string& name() const { return name_; }
   std::int64_t elements() const { return bytes_ / 4; }
   float* words() const { return reinterpret_cast<float*>(memory_.get()); }
@@ -214,19 +220,22 @@ class CpuBackend final : public Backend {
 
   /// Makes the workers' memory large enough.
   void grow(const Needs& more) {
-    needs_.cover(more);
+    Needs needs = needs_;
+    needs.cover(more);
     const auto threads = static_cast<std::size_t>(pool_.threads());
     const auto lines = [](std::size_t bytes) {
       return (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
     };
-    const std::size_t registers = lines(needs_.registers),
-                      slots = lines(needs_.slots * sizeof(void*)),
-                      bases = lines(needs_.bases * sizeof(float*)), scratch = lines(needs_.scratch);
+    const std::size_t registers = lines(needs.registers),
+                      slots = lines(needs.slots * sizeof(void*)),
+                      bases = lines(needs.bases * sizeof(float*)), scratch = lines(needs.scratch);
     const std::size_t each = registers + slots + bases + scratch;
-    if (each == each_ && needs_.shared == shared_bytes_) return;
+    if (each == each_ && needs.shared == shared_bytes_) return;
+    // May throw, and then nothing has changed.
+    memory_ = AlignedMemory(each * threads + needs.shared, "the workers' scratch memory");
+    needs_ = needs;
     each_ = each;
-    shared_bytes_ = needs_.shared;
-    memory_ = AlignedMemory(each * threads + needs_.shared);
+    shared_bytes_ = needs.shared;
     workers_.memory.clear();
     workers_.scratch.clear();
     for (std::size_t w = 0; w < threads; ++w) {

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +15,7 @@
 #include <sched.h>
 #endif
 
+#include "runtime/control_groups.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::cpu {
@@ -126,35 +126,12 @@ int group_quota_v1(const std::string& dir) {
   return whole_cpus(quota, period);
 }
 
-// Whether `item` is in a list with commas.
-bool has_item(const std::string& list, const std::string& item) {
-  std::istringstream items(list);
-  for (std::string next; std::getline(items, next, ',');) {
-    if (next == item) return true;
-  }
-  return false;
-}
-
 // The least quota of this process's control group and the groups around it.
 int quota() {
   int least = INT_MAX;
-  std::ifstream groups("/proc/self/cgroup");  // lines hierarchy:controllers:path
-  for (std::string line; std::getline(groups, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    if (!v2 && !has_item(controllers, "cpu")) continue;
-    std::string path = line.substr(second + 1);
-    for (;;) {
-      if (path == "/") path.clear();
-      const int here = v2 ? group_quota_v2("/sys/fs/cgroup" + path)
-                          : group_quota_v1("/sys/fs/cgroup/cpu" + path);
-      least = std::min(least, here);
-      if (path.empty()) break;
-      path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-    }
-  }
+  for_each_control_group("cpu", [&](const std::string& folder, bool unified) {
+    least = std::min(least, unified ? group_quota_v2(folder) : group_quota_v1(folder));
+  });
   return least;
 }
 

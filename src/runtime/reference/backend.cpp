@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "runtime/host_memory.hpp"
 #include "runtime/reference/interpreter.hpp"
 
 namespace tensorgrad {
@@ -36,6 +37,7 @@ class ReferenceBackend : public Backend {
   std::string description() const override { return "reference interpreter (f64, op by op)"; }
 
   std::shared_ptr<DeviceBuffer> create_buffer(const BufferSpec& spec) override {
+    check_memory("reference", "the buffer \"" + spec.name + "\"", spec.bytes);
     auto buffer = std::make_shared<ReferenceBuffer>();
     buffer->values.assign(static_cast<std::size_t>(spec.bytes / target_.element_bytes), 0.0);
     std::lock_guard lock(mutex_);

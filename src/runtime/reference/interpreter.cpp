@@ -381,12 +381,19 @@ void compute(const Graph& graph, const Node& node, std::vector<Values>& tensors)
     tensors[at(node.outputs[k])] = std::move(outputs[k]);
 }
 
-std::vector<Values> Interpreter::run(const std::map<std::string, Values>& leaves) const {
+std::vector<Values> Interpreter::run(
+    const std::map<std::string, Values>& leaves,
+    const std::function<void(const TensorType&, Values&)>& adjust) const {
   std::vector<Values> tensors(at(graph_.tensor_count()));
+  const auto finish = [&](const Node& node) {
+    if (!adjust) return;
+    for (TensorId output : node.outputs) adjust(graph_.type(output), tensors[at(output)]);
+  };
   for (const Node& node : graph_.nodes()) {
     const std::string* name = fed_name(node);
     if (name == nullptr) {
       compute(graph_, node, tensors);
+      finish(node);
       continue;
     }
     const TensorType& type = graph_.type(node.output());
@@ -401,6 +408,7 @@ std::vector<Values> Interpreter::run(const std::map<std::string, Values>& leaves
                   " values, but " + std::to_string(given->second.size()) + " are given.");
     }
     tensors[at(node.output())] = given->second;
+    finish(node);
   }
   return tensors;
 }

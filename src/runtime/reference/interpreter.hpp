@@ -3,6 +3,7 @@
 // backend. Speed does not matter here; being readable does.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,8 +28,10 @@ class Interpreter {
 
   /// The values of all tensors by id, given those of all parameters, inputs and states by name. A
   /// leaf that is missing or has the wrong number of values is an Error. Write-backs are the
-  /// caller's business.
-  std::vector<Values> run(const std::map<std::string, Values>& leaves) const;
+  /// caller's business. `adjust`, if given, may change the values of every tensor, leaves included,
+  /// before others read them.
+  std::vector<Values> run(const std::map<std::string, Values>& leaves,
+                          const std::function<void(const TensorType&, Values&)>& adjust = {}) const;
 
  private:
   const Graph& graph_;

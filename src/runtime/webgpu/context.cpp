@@ -48,7 +48,8 @@ void Reports::lost(std::string_view text) {
 
 std::string Reports::loss() const {
   const std::lock_guard lock(mutex_);
-  return "webgpu: the device was lost: " + loss_ + ".";
+  return "webgpu: the device was lost: " + loss_ +
+         ". What was compiled for it is gone; Device::webgpu() opens another.";
 }
 
 std::string Reports::logged() const {

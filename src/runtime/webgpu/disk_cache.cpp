@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <functional>
-#include <iterator>
 #include <random>
 #include <system_error>
 #include <vector>
@@ -26,6 +25,7 @@ struct Header {
   std::uint64_t hash = 0;
 };
 
+constexpr const char* kExtension = ".blob";  // what is still being written has another behind it
 constexpr std::uint64_t kHashStart = 0xcbf29ce484222325;
 
 /// FNV-1a, 64 bits.
@@ -42,58 +42,71 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
+/// The value in a file, or nothing if the file is not one of ours, is damaged, or holds another
+/// key.
 std::string read_blob(const fs::path& file, std::string_view key) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return {};  // opening a pipe would wait forever
+  const std::uint64_t bytes = fs::file_size(file, error);
   std::ifstream in(file, std::ios::binary);
-  if (!in) return {};
-  const std::string all{std::istreambuf_iterator<char>(in), {}};
   Header header;
-  if (all.size() < sizeof header) return {};
-  std::memcpy(&header, all.data(), sizeof header);
-  const std::string_view rest = std::string_view(all).substr(sizeof header);
-  if (header.magic != kMagic || header.key_bytes != key.size() || rest.size() < key.size() ||
-      rest.size() - key.size() != header.value_bytes || rest.substr(0, key.size()) != key ||
-      header.hash != hash(rest)) {
-    return {};
-  }
-  return std::string(rest.substr(key.size()));
+  if (error || !in.read(reinterpret_cast<char*>(&header), sizeof header)) return {};
+  const bool fits = header.magic == kMagic && header.key_bytes == key.size() &&
+                    bytes >= sizeof header + key.size() &&
+                    header.value_bytes == bytes - sizeof header - key.size();
+  if (!fits) return {};  // without having read what may be a large file of somebody else's
+  std::string rest(key.size() + header.value_bytes, '\0');
+  if (!in.read(rest.data(), static_cast<std::streamsize>(rest.size()))) return {};
+  if (std::string_view(rest).substr(0, key.size()) != key || header.hash != hash(rest)) return {};
+  return rest.substr(key.size());
 }
 
-void delete_oldest(const fs::path& folder, std::uint64_t max_bytes) {
+}  // namespace
+
+DiskCache::DiskCache(const fs::path& folder, std::uint64_t max_bytes)
+    : folder_(folder), max_bytes_(max_bytes) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (!error) shrink();
+}
+
+/// Deletes the files that were not used for longest if there is too much, and what processes that
+/// ended while writing have left behind.
+void DiskCache::shrink() {
   struct Entry {
     fs::path file;
-    fs::file_time_type written;
+    fs::file_time_type used;
     std::uint64_t bytes;
   };
+  stored_ = 0;
+  const auto abandoned = fs::file_time_type::clock::now() - std::chrono::hours(1);
   std::vector<Entry> entries;
   std::uint64_t total = 0;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;  // another process may be deleting too
+    if (!it->is_regular_file(gone)) continue;
     Entry entry{it->path(), it->last_write_time(gone), it->file_size(gone)};
-    if (gone || entry.file.extension() != ".blob") continue;
-    total += entry.bytes;
-    entries.push_back(std::move(entry));
+    if (gone) continue;
+    if (entry.file.extension() == kExtension) {
+      total += entry.bytes;
+      entries.push_back(std::move(entry));
+    } else if (entry.file.stem().extension() == kExtension && entry.used < abandoned) {
+      fs::remove(entry.file, gone);
+    }
   }
-  if (total <= max_bytes) return;
+  if (total <= max_bytes_) return;
   std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.written < b.written; });
+            [](const Entry& a, const Entry& b) { return a.used < b.used; });
   for (const Entry& entry : entries) {
-    if (total <= max_bytes / 2) break;
+    if (total <= max_bytes_ / 2) break;
     fs::remove(entry.file, error);
     total -= entry.bytes;
   }
 }
 
-}  // namespace
-
-DiskCache::DiskCache(const fs::path& folder, std::uint64_t max_bytes) : folder_(folder) {
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (!error) delete_oldest(folder_, max_bytes);
-}
-
 fs::path DiskCache::file_for(std::string_view key) const {
-  return folder_ / (hex(hash(key)) + hex(hash(key, ~kHashStart)) + ".blob");
+  return folder_ / (hex(hash(key)) + hex(hash(key, ~kHashStart)) + kExtension);
 }
 
 std::size_t DiskCache::load(std::string_view key, void* value, std::size_t value_bytes) {
@@ -106,6 +119,8 @@ std::size_t DiskCache::load(std::string_view key, void* value, std::size_t value
   if (value != nullptr && bytes > 0 && value_bytes >= bytes) {
     std::memcpy(value, last_value_.data(), bytes);
     ++hits_;
+    std::error_code ignored;
+    fs::last_write_time(file_for(key), fs::file_time_type::clock::now(), ignored);
   }
   return bytes;
 }
@@ -135,6 +150,8 @@ void DiskCache::store(std::string_view key, std::string_view value) {
   }
   fs::rename(temporary, file, error);
   if (error) fs::remove(temporary, error);
+  stored_ += sizeof header + key.size() + value.size();
+  if (stored_ > max_bytes_ / 4) shrink();
 }
 
 std::uint64_t DiskCache::hits() const {

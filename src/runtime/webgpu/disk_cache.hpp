@@ -10,11 +10,13 @@
 
 namespace tensorgrad::webgpu {
 
-/// Safe for several threads and several processes. A file that is damaged, or holds another key
-/// with the same hash, counts as absent. Failures to write are ignored: it is only a cache.
+/// Safe for several threads and several processes. A file that is damaged, of somebody else's, or
+/// holds another key with the same hash, counts as absent and is replaced. Failures to write are
+/// ignored: it is only a cache.
 class DiskCache {
  public:
-  /// Makes the folder, and deletes the oldest files if it has outgrown `max_bytes`.
+  /// Makes the folder. Whenever it has outgrown `max_bytes`, now or later, what was not used for
+  /// longest is deleted.
   explicit DiskCache(const std::filesystem::path& folder, std::uint64_t max_bytes = 512u << 20);
 
   /// The size of the blob under `key`, copied to `value` if it is not null and has room; 0 if none.
@@ -25,8 +27,11 @@ class DiskCache {
 
  private:
   std::filesystem::path file_for(std::string_view key) const;
+  void shrink();
 
   std::filesystem::path folder_;
+  std::uint64_t max_bytes_;
+  std::uint64_t stored_ = 0;  // bytes since the folder was last looked through
   mutable std::mutex mutex_;
   std::uint64_t hits_ = 0;
   std::string last_key_;  // Dawn asks for the size, then for the bytes: one read of the file serves

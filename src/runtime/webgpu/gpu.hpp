@@ -63,8 +63,8 @@ AdapterList list_adapters();
 /// Whether TENSORGRAD_WEBGPU_CHECKED asks for validation (any value but empty and 0).
 bool checked_by_default();
 
-/// Where compiled shaders may be kept between runs: TENSORGRAD_CACHE_DIR if set (empty: nowhere),
-/// else `tensorgrad` in the user's cache folder. Empty if there is no such place.
+/// Where compiled shaders are kept between runs: the folder that TENSORGRAD_CACHE names (`off` or
+/// empty: nowhere), else `tensorgrad` in the user's cache folder. Empty if there is no such place.
 std::string default_cache_folder();
 
 struct GpuOptions {

@@ -305,7 +305,8 @@ bool checked_by_default() {
 
 std::string default_cache_folder() {
   namespace fs = std::filesystem;
-  if (const char* chosen = std::getenv("TENSORGRAD_CACHE_DIR")) return chosen;
+  if (const char* chosen = std::getenv("TENSORGRAD_CACHE"))
+    return std::string_view(chosen) == "off" ? "" : chosen;
   const auto under = [](const char* variable, const char* folder) -> std::string {
     const char* base = std::getenv(variable);
     return base == nullptr || *base != '/' ? std::string() : (fs::path(base) / folder).string();
