@@ -77,6 +77,7 @@ BoxKind kind_of(const Node& node) {
     case OpClass::Reduce:
     case OpClass::Contract:
     case OpClass::Scatter:
+    case OpClass::Special:
     case OpClass::Update:
       break;
   }

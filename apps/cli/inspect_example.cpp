@@ -24,7 +24,7 @@ Target default_webgpu() {
   target.whole_buffers = true;
   target.max_bindings = 8;
   target.max_binding_bytes = std::int64_t{128} << 20;
-  target.parallelism = 64;
+  target.passes = gpu_passes();
   return target;
 }
 

@@ -19,6 +19,9 @@ struct PassOptions {
   std::int64_t fused_head = std::numeric_limits<std::int64_t>::max();
 };
 
+/// What a GPU wants, as measured on an H200 (docs/performance.md).
+PassOptions gpu_passes();
+
 /// Folds constants, drops identities (x·1, x+0, reshape to the same shape, stop_gradient after
 /// differentiation), merges chains of views.
 std::shared_ptr<Graph> simplify(const Graph& graph);

@@ -22,7 +22,7 @@ struct Target {
   std::int64_t max_binding_bytes = std::int64_t{1} << 62;  ///< also the size of an arena's segment
   std::int64_t alignment = 256;                            ///< bytes; of what shares a buffer
   int element_bytes = 4;                                   ///< 8 on the reference interpreter
-  PassOptions passes;                                      ///< what it wants of the graph
+  PassOptions passes = {};                                 ///< what it wants of the graph
 };
 
 enum class BufferRole : std::uint8_t {

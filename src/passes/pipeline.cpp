@@ -3,6 +3,15 @@
 
 namespace tensorgrad {
 
+PassOptions gpu_passes() {
+  PassOptions options;
+  options.parallelism = 64;
+  options.product_tiles = 512;
+  options.fused_attention = 64;
+  options.fused_head = 128;
+  return options;
+}
+
 std::shared_ptr<Graph> run_passes(const Graph& graph, const PassOptions& options) {
   std::shared_ptr<Graph> g = expand_attention(graph, options);
   g = simplify(*g);

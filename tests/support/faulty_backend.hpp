@@ -35,6 +35,7 @@ class FaultyBackend final : public Backend {
     return sound_->load(std::move(spoiled), std::move(buffers));
   }
   void run(Program& program, Phases phases) override { sound_->run(program, phases); }
+  std::vector<double> profile(Program& program) override { return sound_->profile(program); }
   void read(const std::vector<ReadRequest>& requests, Completion done) override {
     sound_->read(requests, done);
   }

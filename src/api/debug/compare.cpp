@@ -236,7 +236,7 @@ DeviceComparison compare_devices(const std::shared_ptr<const Graph>& graph,
       throw DeviceError("compare_devices: the null device computes nothing to compare.");
   }
   if (!(options.tolerance > 0)) throw Error("compare_devices: the tolerance must be positive.");
-  const std::shared_ptr<const Graph> passed = run_passes(*graph, second.target().parallelism);
+  const std::shared_ptr<const Graph> passed = run_passes(*graph, second.target().passes);
   return Comparison(passed, leaves, first, second, options).run();
 }
 

@@ -35,6 +35,8 @@ Reads::Manner Reads::manner() const {
       return Manner::Grouped;
     case OpClass::Scatter:
       return node_.op == OpKind::ScatterAdd ? Manner::Grouped : Manner::Everything;
+    case OpClass::Special:
+      return Manner::Everything;
     case OpClass::Contract:
       return node_.op == OpKind::MatMul ? Manner::Product : Manner::Everything;
   }

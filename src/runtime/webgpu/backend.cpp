@@ -115,10 +115,7 @@ WebGpuBackend::WebGpuBackend(Gpu gpu) : gpu_(std::move(gpu)) {
   target_.max_bindings = static_cast<int>(limits_.bindings);
   target_.max_binding_bytes = static_cast<std::int64_t>(
       std::min({limits.storage_binding_bytes, limits.buffer_bytes, std::uint64_t{1} << 33}));
-  target_.passes.parallelism = 64;
-  target_.passes.product_tiles = 512;
-  target_.passes.fused_attention = 64;
-  target_.passes.fused_head = 128;
+  target_.passes = gpu_passes();
 }
 
 WebGpuBackend::~WebGpuBackend() {
