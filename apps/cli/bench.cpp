@@ -230,10 +230,11 @@ Json measure(const TrainingWorkload& w, const Device& device, const Settings& se
 
 int run_bench(const Arguments& args) {
   Settings settings;
-  Options options("tensorgrad bench",
-                  "Measures named workloads: single ops by the device's own clock, training steps "
-                  "by the wall clock. Each is checked against other values before it is timed. "
-                  "Times are medians with quartiles.");
+  Options options(
+      "tensorgrad bench",
+      "Measures named workloads: single ops by the device's own clock, training steps by\n"
+      "the wall clock. Each is checked against other values before it is timed. Times are\n"
+      "medians with quartiles.");
   options.option("--device", "DEVICE", "best, cpu, webgpu or reference", &settings.device)
       .option("--only", "NAMES", "these workloads, separated by commas; matmul* is all of a kind",
               &settings.only)

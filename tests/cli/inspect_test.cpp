@@ -168,13 +168,13 @@ std::string drawn(const std::vector<std::string>& args) {
 TEST(InspectPicture, OfKernelsHasABoxEachAndArrowsThatPointDown) {
   const std::string svg = drawn({"sin"});
   expect_well_formed(svg);
-  for (const char* part : {"sin: 13 kernels a step", ">matmul_add_relu<", ">adam_update<", ">l1.W<",
+  for (const char* part : {"sin: 12 kernels a step", ">matmul_add_relu<", ">adam_update<", ">l1.W<",
                            ">x<", ">output output<", "kernel matmul_add_relu over"}) {
     EXPECT_TRUE(has(svg, part)) << part;
   }
   // Kernels, parameters, inputs and the output.
   const std::vector<Rect> rects = rectangles(svg);
-  EXPECT_EQ(rects.size(), 13u + 6 + 2 + 1);
+  EXPECT_EQ(rects.size(), 12u + 6 + 2 + 1);
   const double width = attribute(svg, "width"), height = attribute(svg, "height");
   for (std::size_t i = 0; i < rects.size(); ++i) {
     const Rect& a = rects[i];
