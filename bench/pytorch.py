@@ -120,7 +120,7 @@ def training_times(name, device, repeats):
 
         def step():
             optimizer.zero_grad(set_to_none=True)
-            value = loss(forward or model, batch)
+            value = loss(model if forward is None else forward, batch)
             value.backward()
             optimizer.step()
             return value

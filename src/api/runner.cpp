@@ -147,7 +147,7 @@ struct Runner::Impl {
   } loss_read;
 
   // Many steps at once: two parts take turns.
-  static constexpr std::int64_t kManySteps = 64, kManyWords = 1 << 22;
+  static constexpr std::int64_t kManySteps = 16, kManyWords = 1 << 22;
   struct Part {
     std::shared_ptr<DeviceBuffer> results;
     std::vector<ReadRequest> requests;
