@@ -26,5 +26,9 @@ bool emit_scatter(Module& module);
 void emit_special(Module& module);
 void emit_linear_scan(Module& module);
 void emit_attention(Module& module);
+void emit_scan_state(Module& module);
+void emit_scan_output(Module& module);
+void emit_scan_grad_state(Module& module);
+void emit_scan_grad(Module& module);
 
 }  // namespace tensorgrad::wgsl

@@ -14,6 +14,14 @@ void emit_special(Module& module) {
     case OpKind::AttentionGradQ:
     case OpKind::AttentionGradKV:
       return emit_attention(module);
+    case OpKind::ScanState:
+      return emit_scan_state(module);
+    case OpKind::ScanOutput:
+      return emit_scan_output(module);
+    case OpKind::ScanGradState:
+      return emit_scan_grad_state(module);
+    case OpKind::ScanGrad:
+      return emit_scan_grad(module);
     default:
       throw InternalError("wgsl: no generator for " + module.kernel.name);
   }
