@@ -17,6 +17,7 @@
 #include "tensorgrad/optim.hpp"
 #include "tensorgrad/plan.hpp"
 #include "tensorgrad/trace.hpp"
+#include "tensorgrad/weights.hpp"
 
 namespace tensorgrad {
 
@@ -107,6 +108,8 @@ class Runner {
   RunResult run(const Feed& feed, const RunOptions& options);
   ParamValues download_params();
   void upload_params(const ParamValues& values, const UploadOptions& options);
+  UploadReport upload_params(const std::string& path, const FileUploadOptions& options);
+  void save_params(const std::string& path, const SaveParamsOptions& options);
   ParamValues download_param_grads();
   void reset();
   void reset_optimizer_state();
@@ -163,6 +166,17 @@ class Forward {
   void upload_params(const ParamValues& values, UploadOptions options = {}) {
     runner_->upload_params(values, options);
   }
+  /// From a safetensors file: a model's, sharded or not (a file, an index or a folder), or a
+  /// checkpoint of `save`. All that does not fit is told in one error, and then nothing changes.
+  template <class Path>
+  requires std::is_convertible_v<const Path&, std::string> UploadReport
+  upload_params(const Path& path, const FileUploadOptions& options = {}) {
+    return runner_->upload_params(std::string(path), options);
+  }
+  /// Writes the parameters alone to a safetensors file.
+  void save_params(const std::string& path, const SaveParamsOptions& options = {}) {
+    runner_->save_params(path, options);
+  }
   /// The shape of the single output, or of one by name.
   const Shape& output_shape(const std::string& name = "") const {
     return runner_->output_shape(name);
@@ -213,6 +227,17 @@ class Training {
   ParamValues download_params() { return runner_->download_params(); }
   void upload_params(const ParamValues& values, UploadOptions options = {}) {
     runner_->upload_params(values, options);
+  }
+  /// From a safetensors file: a model's, sharded or not (a file, an index or a folder), or a
+  /// checkpoint of `save`. All that does not fit is told in one error, and then nothing changes.
+  template <class Path>
+  requires std::is_convertible_v<const Path&, std::string> UploadReport
+  upload_params(const Path& path, const FileUploadOptions& options = {}) {
+    return runner_->upload_params(std::string(path), options);
+  }
+  /// Writes the parameters alone to a safetensors file.
+  void save_params(const std::string& path, const SaveParamsOptions& options = {}) {
+    runner_->save_params(path, options);
   }
   /// The gradients of the last step, before clipping.
   ParamValues download_param_grads() { return runner_->download_param_grads(); }

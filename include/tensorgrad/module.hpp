@@ -50,10 +50,23 @@ struct ParamOptions {
   std::optional<Init> init = {};   ///< init::randn(0.02) unless said.
   std::optional<bool> decay = {};  ///< Weight decay: yes, except for zeros and ones, unless said.
   bool trainable = true;           ///< false freezes: no gradient, no moments, no update.
+  ParamLayout layout = ParamLayout::Plain;  ///< For files; see pytorch_names.
 };
 
 /// Declares a parameter, as a member of a model.
 Tensor param(Shape shape, ParamOptions options = {});
+
+/// The same declaration, frozen: as if it had said `.trainable = false`.
+Tensor frozen_param(const Tensor& declared);
+
+/// A module with all its parameters frozen: `Backbone body = tg::frozen(Backbone{})`.
+template <class Module>
+Module frozen(Module module) {
+  reflect::for_each_leaf<Tensor>(module, [](const std::string&, Tensor& tensor) {
+    if (tensor.spec()) tensor = frozen_param(tensor);
+  });
+  return module;
+}
 
 /// A parameter that compile made real.
 struct MaterializedParam {

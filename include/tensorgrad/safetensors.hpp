@@ -74,7 +74,8 @@ class SafetensorsFile {
 
   /// Opens a model: a safetensors file, an index (`….json`, whose `weight_map` names the shard of
   /// each tensor; the shards lie beside it), or a folder that holds `model.safetensors` or
-  /// `model.safetensors.index.json`. Only tensors in the weight map are shown.
+  /// `model.safetensors.index.json`. Only tensors in the weight map are shown; one that lies in
+  /// two shards is an error.
   static SafetensorsFile open_model(const std::string& path);
 
   /// The same for a file already in memory (fetched, embedded); `label` stands for its path in
@@ -108,6 +109,7 @@ class SafetensorsFile {
 
  private:
   struct View;
+  static SafetensorsFile open_sharded(const std::string& index_path, const std::string& given_path);
   explicit SafetensorsFile(std::shared_ptr<const View> view) : view_(std::move(view)) {}
   std::shared_ptr<const View> view_;
 };
@@ -140,5 +142,14 @@ class SafetensorsWriter {
 /// Writes all tensors, in the order SafetensorsWriter gives them, and commits.
 void write_safetensors(const std::string& path, std::span<const FileTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
+
+/// Writes a model into a folder, as open_model reads it: `model.safetensors` if all tensors fit in
+/// `shard_bytes`, else `model-00001-of-00003.safetensors` and so on, each of at most that many
+/// bytes (a larger tensor has a shard of its own), and the index last, so that an unfinished model
+/// is never taken for a whole one. The folder is made if need be; one that holds a model is
+/// refused.
+void write_safetensors_model(const std::string& folder, std::span<const FileTensor> tensors,
+                             std::uint64_t shard_bytes,
+                             const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace tensorgrad

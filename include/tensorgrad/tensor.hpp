@@ -120,12 +120,17 @@ struct Init {
   const Shape&, Rng& > Init(F fn) : make(std::move(fn)) {}  // NOLINT: implicit on purpose
 };
 
+/// How a parameter's axes are meant, for files that keep them otherwise. InOut: a matrix [in, out],
+/// which PyTorch keeps as [out, in].
+enum class ParamLayout : std::uint8_t { Plain, InOut };
+
 /// What `param` declares. It travels inside the model's Tensor until compile makes it real.
 struct ParamSpec {
   Shape shape;
   Init init;
   bool decay = true;
   bool trainable = true;
+  ParamLayout layout = ParamLayout::Plain;
 };
 
 /// A value in a graph: a light handle, passed by value. In a model, before compile, it may instead

@@ -17,3 +17,4 @@
 #include "tensorgrad/runtime.hpp"
 #include "tensorgrad/safetensors.hpp"
 #include "tensorgrad/trace.hpp"
+#include "tensorgrad/weights.hpp"

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <set>
 
+#include "api/checkpoint.hpp"
+#include "api/weights.hpp"
 #include "runtime/backend.hpp"
 #include "tensorgrad/autograd.hpp"
 #include "tensorgrad/compile.hpp"
@@ -325,8 +327,8 @@ struct Runner::Impl {
   /// Everything that a step changes, by the name it has in a checkpoint.
   std::map<std::string, Place> persistent() const {
     std::map<std::string, Place> places;
-    for (const auto& [name, place] : plan().params) places["param." + name] = place;
-    for (const auto& [name, place] : plan().states) places["state." + name] = place;
+    for (const auto& [name, place] : plan().params) places[kParamPrefix + name] = place;
+    for (const auto& [name, place] : plan().states) places[kStatePrefix + name] = place;
     return places;
   }
 
@@ -439,6 +441,46 @@ void Runner::upload_params(const ParamValues& values, const UploadOptions& optio
   for (const auto& [name, data] : values) impl_->runtime->write_words(places.at(name), data.data());
 }
 
+UploadReport Runner::upload_params(const std::string& path, const FileUploadOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  const SafetensorsFile file = SafetensorsFile::open_model(path);
+  const auto places = place_weights(impl_->declared, options.names, "upload_params");
+  UploadReport report;
+  for (const WeightPlace& place : find_weights(file, places, options, report)) {
+    impl_->runtime->write_words(impl_->plan().params.at(place.param),
+                                read_weight(file, place).data());
+  }
+  return report;
+}
+
+void Runner::save_params(const std::string& path, const SaveParamsOptions& options) {
+  std::lock_guard lock(impl_->mutex);
+  const auto places = place_weights(impl_->declared, options.names, "save_params");
+  const ParamValues values = impl_->read_floats(impl_->plan().params);
+  std::vector<FileTensor> tensors;
+  std::vector<std::vector<float>> turned;
+  turned.reserve(places.size());  // the tensors below borrow their elements
+  std::map<std::string, std::string> owner;
+  for (const WeightPlace& place : places) {
+    const auto [other, is_new] = owner.emplace(place.name, place.param);
+    if (!is_new) {
+      throw Error("save_params: " + other->second + " and " + place.param +
+                  " would both be called \"" + place.name + "\" in the file.");
+    }
+    std::span<const float> data = values.at(place.param);
+    if (place.transposed) {
+      turned.push_back(transposed(data, place.shape[0], place.shape[1]));
+      data = turned.back();
+    }
+    tensors.push_back(FileTensor::f32(place.name, file_shape(place), data));
+  }
+  if (options.shard_bytes > 0) {
+    write_safetensors_model(path, tensors, options.shard_bytes, options.metadata);
+  } else {
+    write_safetensors(path, tensors, options.metadata);
+  }
+}
+
 ParamValues Runner::download_param_grads() {
   std::lock_guard lock(impl_->mutex);
   return impl_->read_floats(impl_->plan().gradients);
@@ -463,28 +505,9 @@ void Runner::set_lr(double rate) {
   impl_->rate = rate;
 }
 
-namespace {
-constexpr const char* kFormat = "tensorgrad.checkpoint";
-constexpr const char* kStep = "tensorgrad.step";
-constexpr const char* kSeed = "tensorgrad.seed";
-constexpr const char* kRate = "tensorgrad.lr";
-}  // namespace
-
 void Runner::save(const std::string& path, const std::map<std::string, std::string>& metadata) {
   std::lock_guard lock(impl_->mutex);
-  std::map<std::string, std::string> header = metadata;
-  for (const auto& [key, value] : metadata) {
-    if (key.rfind("tensorgrad.", 0) == 0)
-      throw Error("save: the metadata key \"" + key + "\" is reserved.");
-  }
-  header[kFormat] = "1";
-  header[kStep] = std::to_string(impl_->steps);
-  header[kSeed] = std::to_string(impl_->seed);
-  if (impl_->rate) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.17g", *impl_->rate);
-    header[kRate] = text;
-  }
+  const auto header = with_header(metadata, {impl_->steps, impl_->seed, impl_->rate});
   const std::map<std::string, Value> values = impl_->runtime->read(impl_->persistent());
   std::vector<FileTensor> tensors;
   std::vector<std::vector<float>> floats;
@@ -508,41 +531,11 @@ void Runner::save(const std::string& path, const std::map<std::string, std::stri
 std::map<std::string, std::string> Runner::load(const std::string& path) {
   std::lock_guard lock(impl_->mutex);
   const SafetensorsFile file = SafetensorsFile::open(path);
-  std::map<std::string, std::string> metadata = file.metadata();
-  const auto refuse = [&](const std::string& what) { throw IoError("load: " + path + " " + what); };
-  const auto number = [&](const char* key) -> std::uint64_t {
-    const auto found = metadata.find(key);
-    if (found == metadata.end())
-      refuse(std::string("is no checkpoint of tensorgrad: it has no ") + key + ".");
-    try {
-      std::size_t used = 0;
-      const std::uint64_t value = std::stoull(found->second, &used);
-      if (used == found->second.size()) return value;
-    } catch (const std::exception&) {
-      // said below
-    }
-    refuse(std::string("has a bad ") + key + ": \"" + found->second + "\".");
-    return 0;
-  };
-  number(kFormat);
-  const std::uint64_t step = number(kStep), seed = number(kSeed);
-  std::optional<double> rate;
-  if (metadata.count(kRate)) rate = std::strtod(metadata.at(kRate).c_str(), nullptr);
   // Everything is checked before anything changes.
+  std::map<std::string, std::string> metadata = file.metadata();
+  const CheckpointHeader header = take_header(metadata, path);
   const std::map<std::string, Place> places = impl_->persistent();
-  for (const auto& [name, place] : places) {
-    if (!file.has(name))
-      refuse("lacks " + name + ": it was saved from another model or optimizer.");
-    std::vector<std::int64_t> shape;
-    for (const Dim& dim : place.type.shape) shape.push_back(dim.size);
-    if (file.info(name).shape != shape ||
-        (file.info(name).dtype == FileDType::F32) != (place.type.dtype == f32)) {
-      refuse("has " + name + " of another type than " + place.type.to_string() + ".");
-    }
-  }
-  for (const std::string& name : file.names()) {
-    if (!places.count(name)) refuse("has " + name + ", which this model and optimizer do not.");
-  }
+  check_checkpoint_tensors(file, places);
   for (const auto& [name, place] : places) {
     if (place.type.dtype == f32) {
       const std::vector<float> values = file.read_f32(name);
@@ -552,10 +545,9 @@ std::map<std::string, std::string> Runner::load(const std::string& path) {
       impl_->runtime->write_words(place, values.data());
     }
   }
-  impl_->steps = static_cast<std::int64_t>(step);
-  impl_->seed = seed;
-  impl_->rate = rate;
-  for (const char* key : {kFormat, kStep, kSeed, kRate}) metadata.erase(key);
+  impl_->steps = header.step;
+  impl_->seed = header.seed;
+  impl_->rate = header.rate;
   return metadata;
 }
 

@@ -54,16 +54,16 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   const std::size_t slash = path_.rfind('/');
   const std::string name = slash == std::string::npos ? path_ : path_.substr(slash + 1);
   const std::string prefix = slash == std::string::npos ? "" : path_.substr(0, slash + 1);
-  if (name.empty()) fail_in_file(path_, "expected the name of a file to write, but there is none.");
+  if (name.empty()) fail_at_path(path_, "Expected the name of a file to write, but there is none.");
   if (path_kind(path_) == PathKind::Folder) {
-    fail_in_file(path_, "expected the name of a file to write, but this is a folder.");
+    fail_at_path(path_, "Expected the name of a file to write, but this is a folder.");
   }
   folder_ = prefix.empty() ? "." : prefix;
 
   for (int i = 0; i < kMostWriters; ++i) {
     if (try_to_own(prefix + "." + name + ".tensorgrad-tmp" + std::to_string(i))) return;
   }
-  fail_in_file(path_, "found all " + std::to_string(kMostWriters) +
+  fail_at_path(path_, "Found all " + std::to_string(kMostWriters) +
                           " temporary names in use by other writers of this file.");
 }
 

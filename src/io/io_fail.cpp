@@ -58,17 +58,21 @@ std::string printable(std::string_view text, std::size_t limit) {
 
 std::string quoted(std::string_view text) { return '"' + printable(text, kLongestName) + '"'; }
 
+void fail_at_path(std::string_view path, const std::string& sentence) {
+  throw IoError(sentence + "\n  in file " + printable(path, kLongestPath));
+}
+
+void fail_errno(std::string_view path, const std::string& action, int error_number) {
+  fail_at_path(path, "Cannot " + action + ": " + std::generic_category().message(error_number) +
+                         " (errno " + std::to_string(error_number) + ").");
+}
+
 void fail_in_file(std::string_view path, const std::string& sentence) {
-  throw IoError("safetensors: " + sentence + "\n  in file " + printable(path, kLongestPath));
+  fail_at_path(path, "safetensors: " + sentence);
 }
 
 void fail_in_tensor(std::string_view path, std::string_view tensor, const std::string& sentence) {
   fail_in_file(path, sentence + "\n  in tensor " + quoted(tensor));
-}
-
-void fail_errno(std::string_view path, const std::string& action, int error_number) {
-  fail_in_file(path, "cannot " + action + ": " + std::generic_category().message(error_number) +
-                         " (errno " + std::to_string(error_number) + ").");
 }
 
 }  // namespace tensorgrad::io

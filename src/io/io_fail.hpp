@@ -15,11 +15,15 @@ std::string quoted(std::string_view text);
 /// The same without the quotes, clipped after `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit);
 
+/// What is wrong with any file, whatever it should hold: a whole sentence.
+[[noreturn]] void fail_at_path(std::string_view path, const std::string& sentence);
+
+/// `Cannot <action>: No such file or directory (errno 2).`
+[[noreturn]] void fail_errno(std::string_view path, const std::string& action, int error_number);
+
+/// What is wrong with a safetensors file or its index: `safetensors: <sentence>`.
 [[noreturn]] void fail_in_file(std::string_view path, const std::string& sentence);
 [[noreturn]] void fail_in_tensor(std::string_view path, std::string_view tensor,
                                  const std::string& sentence);
-
-/// `cannot <action>: No such file or directory (errno 2).`
-[[noreturn]] void fail_errno(std::string_view path, const std::string& action, int error_number);
 
 }  // namespace tensorgrad::io

@@ -27,14 +27,14 @@ std::vector<std::byte> read_all(int descriptor, std::size_t size, const std::str
   try {
     bytes.resize(size);
   } catch (const std::exception&) {  // bad_alloc or length_error
-    fail_in_file(path, "the file has " + std::to_string(size) + " bytes, more than fit in memory.");
+    fail_at_path(path, "The file has " + std::to_string(size) + " bytes, more than fit in memory.");
   }
   for (std::size_t done = 0; done < size;) {
     const ssize_t got = ::read(descriptor, bytes.data() + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(path, "read the file", errno);
     if (got == 0) {
-      fail_in_file(path, "the file ended after " + std::to_string(done) + " of its " +
+      fail_at_path(path, "The file ended after " + std::to_string(done) + " of its " +
                              std::to_string(size) + " bytes.");
     }
     done += static_cast<std::size_t>(got);
@@ -54,13 +54,13 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
 
   struct stat status {};
   if (::fstat(file->descriptor_, &status) != 0) fail_errno(path, "examine the file", errno);
-  if (S_ISDIR(status.st_mode)) fail_in_file(path, "expected a file, but this is a folder.");
+  if (S_ISDIR(status.st_mode)) fail_at_path(path, "Expected a file, but this is a folder.");
   if (!S_ISREG(status.st_mode)) {
-    fail_in_file(path, "expected a regular file, but this is a pipe, socket or device.");
+    fail_at_path(path, "Expected a regular file, but this is a pipe, socket or device.");
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max())) {
-    fail_in_file(path, "the file has " + std::to_string(size) +
+    fail_at_path(path, "The file has " + std::to_string(size) +
                            " bytes, more than this machine can address.");
   }
 
@@ -97,7 +97,7 @@ void MappedFile::check_still_whole() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_errno(path_, "examine the file", errno);
   if (static_cast<std::uint64_t>(status.st_size) < bytes_.size()) {
-    fail_in_file(path_, "the file was cut short while open: it had " +
+    fail_at_path(path_, "The file was cut short while open: it had " +
                             std::to_string(bytes_.size()) + " bytes and now has " +
                             std::to_string(status.st_size) + ".");
   }
@@ -111,7 +111,7 @@ PathKind path_kind(const std::string& path) {
 
 void check_path(const std::string& path) {
   if (path.find('\0') != std::string::npos) {
-    fail_in_file(path, "the path has a zero byte in it.");
+    fail_at_path(path, "The path has a zero byte in it.");
   }
 }
 

@@ -146,6 +146,11 @@ SafetensorsFile SafetensorsFile::open_model(const std::string& path) {
     return open(path);
   }
 
+  return open_sharded(index_path, path);
+}
+
+SafetensorsFile SafetensorsFile::open_sharded(const std::string& index_path,
+                                              const std::string& given_path) {
   const auto index = MappedFile::open(index_path);
   if (index->bytes().size() > io::kLargestHeader) {
     io::fail_in_file(index_path, "the index has " + std::to_string(index->bytes().size()) +
@@ -157,11 +162,16 @@ SafetensorsFile SafetensorsFile::open_model(const std::string& path) {
   const std::string folder = slash == std::string::npos ? "" : index_path.substr(0, slash + 1);
 
   auto view = std::make_shared<View>();
-  view->path = path;
+  view->path = given_path;
   std::map<std::string_view, SafetensorsFile> shards;  // keys are file names in `weight_map`
   for (const auto& [name, file] : weight_map) {
     auto shard = shards.find(file);
     if (shard == shards.end()) {
+      if (io::path_kind(folder + file) == PathKind::Nothing) {
+        io::fail_in_tensor(index_path, name,
+                           "the index places the tensor in " + io::quoted(file) +
+                               ", but there is no such file beside the index.");
+      }
       shard = shards.emplace(file, open(folder + file)).first;
       view->files.push_back(shard->second.view_->files[0]);
       view->metadata.insert(shard->second.metadata().begin(), shard->second.metadata().end());
@@ -175,6 +185,18 @@ SafetensorsFile SafetensorsFile::open_model(const std::string& path) {
     view->file_of.push_back(shard->second.view_->files[0].get());
   }
   view->index_names();
+
+  // A tensor in two shards would have two values; which one was meant is not ours to guess.
+  for (const auto& [file, shard] : shards) {
+    for (const FileTensor& tensor : shard.tensors()) {
+      const auto at = view->by_name.find(tensor.name);
+      if (at == view->by_name.end() || weight_map[at->second].second == file) continue;
+      io::fail_in_tensor(index_path, tensor.name,
+                         "the index places the tensor in " +
+                             io::quoted(weight_map[at->second].second) + ", but " +
+                             io::quoted(file) + " has it too.");
+    }
+  }
   return SafetensorsFile(std::move(view));
 }
 

@@ -73,6 +73,13 @@ Tensor param(Shape shape, ParamOptions options) {
   spec.init = options.init ? *options.init : init::randn();
   spec.decay = options.decay ? *options.decay : spec.init.decay;
   spec.trainable = options.trainable;
+  spec.layout = options.layout;
+  return Tensor(std::make_shared<const ParamSpec>(std::move(spec)));
+}
+
+Tensor frozen_param(const Tensor& declared) {
+  ParamSpec spec = *declared.spec();
+  spec.trainable = false;
   return Tensor(std::make_shared<const ParamSpec>(std::move(spec)));
 }
 

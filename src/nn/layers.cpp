@@ -6,7 +6,7 @@ namespace tensorgrad::nn {
 
 Linear::Linear(std::int64_t in, std::int64_t out, LinearOptions options) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  W = param({in, out}, {.init = init::uniform(bound)});
+  W = param({in, out}, {.init = init::uniform(bound), .layout = ParamLayout::InOut});
   if (options.bias) b = param({out}, {.init = init::uniform(bound), .decay = false});
 }
 

@@ -3,37 +3,92 @@
 
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 #include "cli/run_program.hpp"
 
 namespace tensorgrad::test {
 namespace {
 
-TEST(Examples, SineLearnsTheSine) {
-  const ProgramResult result = run_program("example_sine", {});
+/// What an example prints; it must end well and complain about nothing.
+std::string output_of(const std::string& name) {
+  const ProgramResult result = run_program("example_" + name, {});
   EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  return result.out;
+}
+
+/// The number after `label`.
+double number_after(const std::string& text, const std::string& label) {
+  const std::size_t at = text.find(label);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "no \"" << label << "\" in\n" << text;
+    return NAN;
+  }
+  return std::strtod(text.c_str() + at + label.size(), nullptr);
+}
+
+void expect_in_order(const std::string& text, const std::vector<std::string>& parts) {
+  std::size_t at = 0;
+  for (const std::string& part : parts) {
+    const std::size_t found = text.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << "\n" << text;
+    at = found + part.size();
+  }
+}
+
+TEST(Examples, SineLearnsTheSine) {
+  const std::string out = output_of("sine");
   float loss = -1, at_half = 0;
-  ASSERT_EQ(std::sscanf(result.out.c_str(), "loss %f, sin(0.5) ~ %f", &loss, &at_half), 2)
-      << result.out;
+  ASSERT_EQ(std::sscanf(out.c_str(), "loss %f, sin(0.5) ~ %f", &loss, &at_half), 2) << out;
   EXPECT_GE(loss, 0);
   EXPECT_LT(loss, 1e-3);
   EXPECT_NEAR(at_half, std::sin(0.5), 0.05);
 }
 
-TEST(Examples, StagesPrintsEveryStage) {
-  const ProgramResult result = run_program("example_stages", {});
-  EXPECT_EQ(result.status, 0) << result.err;
-  std::size_t at = 0;
-  // In this order.
-  for (const char* part :
-       {"== trace\n", "f32[16, 8] = matmul(", "stages.cpp:", "== parameters\n", "hidden.W [4, 8]",
-        "out.b [3]", "== append_grad: ", "is d loss / d hidden.W",
-        "== append_optimizer: ", "== run_passes: ", "adam_update(",
-        "== plan: kernels and buffers\n", "== memory\n", "kernels a step"}) {
-    const std::size_t found = result.out.find(part, at);
-    ASSERT_NE(found, std::string::npos) << part << "\n" << result.out;
-    at = found;
+TEST(Examples, StagesPrintsEveryStageAndTrains) {
+  const std::string out = output_of("stages");
+  expect_in_order(
+      out,
+      {"== trace\n", "f32[16, 8] = matmul(", "stages.cpp:", "== parameters\n", "hidden.W [4, 8]",
+       "out.b [3]", "== trace_into: ", "== append_grad: ", "is d loss / d hidden.W",
+       "== append_optimizer: ", "== run_passes: ", "state_input(\"steps\")", "adam_update(",
+       "== plan: kernels and buffers\n", "== memory\n", "kernels a step",
+       "== emit_kernels: ", "@compute", "== create_runtime, run\n"});
+  EXPECT_LT(number_after(out, "step 40: loss "), 0.05);
+}
+
+TEST(Examples, FrozenBackboneGainsByWhatItLearnedBefore) {
+  const std::string out = output_of("frozen_backbone");
+  expect_in_order(out, {"eight waves learned", "from the file, without head.W head.b; moments: "});
+  EXPECT_EQ(out.find("is not as it should be"), std::string::npos) << out;
+  const double learned = number_after(out, "error "), random = number_after(out, "backbone, ");
+  EXPECT_LT(learned, 0.01) << out;
+  EXPECT_GT(random, 10 * learned) << out;
+}
+
+TEST(Examples, AttentionMapsAddsAndDrawsEveryHead) {
+  const std::string out = output_of("attention_maps");
+  expect_in_order(out, {"step 600: loss ", "come, each from what stands before it, 5, 8 and 0\n",
+                        "block 1\n", "head 1", "head 4", "4 7 + 3 8 = 5 8", "block 2\n", "head 4"});
+  EXPECT_LT(number_after(out, "step 600: loss "), 0.2);
+  // The first place can see only itself: one dark square a head, and nothing else in the row.
+  std::istringstream lines(out);
+  int first_rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("  4 ", 0) != 0) continue;
+    ++first_rows;
+    std::istringstream words(line);
+    for (int head = 0; head < 4; ++head) {
+      std::string place, seen;
+      words >> place >> seen;
+      EXPECT_EQ(place, "4") << line;
+      EXPECT_EQ(seen, "██") << line;
+    }
+    std::string more;
+    EXPECT_FALSE(words >> more) << line;
   }
+  EXPECT_EQ(first_rows, 2);
 }
 
 }  // namespace

@@ -191,6 +191,20 @@ TEST(SafetensorsFile, ReadsEveryIntegerDTypeAsInt) {
   EXPECT_EQ(as_i32<std::uint8_t>("BOOL", {0, 1, 255}), (I{0, 1, 1}));
 }
 
+// Written by Python's safetensors package, each dtype at the edges of its range, with what numpy
+// makes of the values as floats: tests/fixtures/make_pytorch_weights.py.
+TEST(SafetensorsFile, ReadsEveryDTypeThatPythonWrites) {
+  const std::string folder =
+      std::string(TENSORGRAD_SOURCE_DIR) + "/tests/fixtures/pytorch_weights/";
+  const auto file = SafetensorsFile::open(folder + "dtypes.safetensors");
+  const auto expected = SafetensorsFile::open(folder + "expected.safetensors");
+  EXPECT_EQ(file.tensors().size(), 13u);
+  for (const FileTensor& tensor : file.tensors()) {
+    EXPECT_EQ(raw(file.read_f32(tensor.name)), raw(expected.read_f32("as_f32." + tensor.name)))
+        << tensor.name;
+  }
+}
+
 TEST(SafetensorsFile, RefusesIntegersThatDoNotFit) {
   EXPECT_EQ(error_of([] {
               as_i32<std::int64_t>("I64", {1, -2147483649});
@@ -231,18 +245,18 @@ TEST(SafetensorsFile, RefusesAnUnknownNameAndRoomOfTheWrongSize) {
 TEST(HostileFile, CannotBeOpened) {
   const TemporaryFolder folder;
   EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder / "none"); }),
-            "safetensors: cannot open the file for reading: No such file or directory (errno 2).\n"
+            "Cannot open the file for reading: No such file or directory (errno 2).\n"
             "  in file " +
                 folder / "none");
   EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder.path()); }),
-            "safetensors: expected a file, but this is a folder.\n  in file " + folder.path());
+            "Expected a file, but this is a folder.\n  in file " + folder.path());
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder / "pipe"); }),
-            "safetensors: expected a regular file, but this is a pipe, socket or device.\n"
+            "Expected a regular file, but this is a pipe, socket or device.\n"
             "  in file " +
                 folder / "pipe");
   EXPECT_EQ(error_of([] { SafetensorsFile::open(std::string("a\0b", 3)); }),
-            "safetensors: the path has a zero byte in it.\n  in file a\\x00b");
+            "The path has a zero byte in it.\n  in file a\\x00b");
 }
 
 TEST(HostileFile, IsTruncated) {
@@ -283,9 +297,9 @@ TEST(HostileFile, ShrinksWhileOpen) {
   const auto file = SafetensorsFile::open(path);
   const auto size = std::filesystem::file_size(path);
   std::filesystem::resize_file(path, 10);
-  EXPECT_EQ(error_of([&] { file.read_f32("w"); }),
-            "safetensors: the file was cut short while open: it had " + std::to_string(size) +
-                " bytes and now has 10.\n  in file " + path);
+  EXPECT_EQ(error_of([&] { file.read_f32("w"); }), "The file was cut short while open: it had " +
+                                                       std::to_string(size) +
+                                                       " bytes and now has 10.\n  in file " + path);
 }
 
 // ---- Bad JSON
@@ -501,9 +515,8 @@ class ShardedModel : public testing::Test {
                                                  entry("unlisted", "F32", "[1]", "[4,8]") + "}",
                                              raw<float>({1, 2})));
     folder_.put("m-2.safetensors", file_with(R"({"__metadata__":{"shard":"2","more":"x"},)" +
-                                                 entry("b", "I32", "[1]", "[0,4]") + "," +
-                                                 entry("a", "F32", "[1]", "[4,8]") + "}",
-                                             raw<std::int32_t>({3, 0})));
+                                                 entry("b", "I32", "[1]", "[0,4]") + "}",
+                                             raw<std::int32_t>({3})));
   }
 
   std::string index(const std::string& text) {
@@ -595,11 +608,35 @@ TEST_F(ShardedModel, RefusesAShardThatIsMissingOrLacksItsTensor) {
       refusal(R"({"weight_map":{"unlisted":"m-2.safetensors"}})"),
       "safetensors: the index places the tensor in \"m-2.safetensors\", but that file does not "
       "have it.\n  in tensor \"unlisted\"");
+  EXPECT_EQ(
+      refusal(R"({"weight_map":{"a":"m-3.safetensors"}})"),
+      "safetensors: the index places the tensor in \"m-3.safetensors\", but there is no such file "
+      "beside the index.\n  in tensor \"a\"");
+  folder_.put("m-3.safetensors", bytes_of("rubbish"));
   index(R"({"weight_map":{"a":"m-3.safetensors"}})");
-  EXPECT_EQ(error_of([&] { SafetensorsFile::open_model(folder_.path()); }),
-            "safetensors: cannot open the file for reading: No such file or directory (errno 2).\n"
-            "  in file " +
-                folder_ / "m-3.safetensors");
+  EXPECT_EQ(
+      error_of([&] { SafetensorsFile::open_model(folder_.path()); }),
+      "safetensors: the file is truncated: it has 7 bytes, expected at least 8 for the length "
+      "of the header.\n  in file " +
+          folder_ / "m-3.safetensors");
+}
+
+TEST_F(ShardedModel, RefusesATensorInTwoShards) {
+  folder_.put("m-3.safetensors", file_with("{" + entry("a", "F32", "[1]", "[0,4]") + "," +
+                                               entry("c", "F32", "[1]", "[4,8]") + "}",
+                                           raw<float>({5, 6})));
+  EXPECT_EQ(refusal(R"({"weight_map":{"a":"m-1.safetensors","c":"m-3.safetensors"}})"),
+            "safetensors: the index places the tensor in \"m-1.safetensors\", but "
+            "\"m-3.safetensors\" has it too.\n  in tensor \"a\"");
+}
+
+// As in a cache of downloads, where a model's folder is made of links.
+TEST_F(ShardedModel, MayBeMadeOfLinks) {
+  std::filesystem::create_directory(folder_ / "blobs");
+  std::filesystem::rename(folder_ / "m-1.safetensors", folder_ / "blobs/0123abcd");
+  std::filesystem::create_symlink("blobs/0123abcd", folder_ / "m-1.safetensors");
+  index(R"({"weight_map":{"a":"m-1.safetensors"}})");
+  EXPECT_EQ(SafetensorsFile::open_model(folder_.path()).read_f32("a"), F{1});
 }
 
 }  // namespace

@@ -212,15 +212,14 @@ TEST(WriteSafetensors, SurvivesManyThreadsOnOnePath) {
 TEST(WriteSafetensors, SaysWhyItCannotWriteThere) {
   const TemporaryFolder folder;
   EXPECT_EQ(error_of([&] { write_one(folder / "no/m", {1}); }),
-            "safetensors: cannot create a temporary file beside it: No such file or directory "
+            "Cannot create a temporary file beside it: No such file or directory "
             "(errno 2).\n  in file " +
                 folder / "no/m");
-  EXPECT_EQ(error_of([&] { write_one(folder.path(), {1}); }),
-            "safetensors: expected the name of a file to write, but this is a folder.\n  in file " +
-                folder.path());
+  EXPECT_EQ(
+      error_of([&] { write_one(folder.path(), {1}); }),
+      "Expected the name of a file to write, but this is a folder.\n  in file " + folder.path());
   EXPECT_EQ(error_of([&] { write_one(folder / "", {1}); }),
-            "safetensors: expected the name of a file to write, but there is none.\n  in file " +
-                folder / "");
+            "Expected the name of a file to write, but there is none.\n  in file " + folder / "");
 }
 
 // A link planted under the temporary name must not lead the writer to another file.
@@ -251,7 +250,7 @@ TEST(WriteSafetensors, SaysThatItHasNoPermission) {
   }
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
   EXPECT_EQ(text,
-            "safetensors: cannot create a temporary file beside it: Permission denied (errno 13)."
+            "Cannot create a temporary file beside it: Permission denied (errno 13)."
             "\n  in file " +
                 folder / "m");
   EXPECT_EQ(folder.files(), Names{"m"});
@@ -271,7 +270,7 @@ TEST(WriteSafetensors, KeepsTheOldFileWhenTheDiskIsFull) {
       error_of([&] { write_one(folder / "m", std::vector<float>(5000, 2.0f)); });
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
   signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(text.rfind("safetensors: cannot write ", 0), 0u) << text;
+  EXPECT_EQ(text.rfind("Cannot write ", 0), 0u) << text;
   EXPECT_NE(text.find("bytes at byte 4096: File too large (errno 27).\n  in file " + folder / "m"),
             std::string::npos)
       << text;
