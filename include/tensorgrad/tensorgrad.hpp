@@ -7,6 +7,7 @@
 #include "tensorgrad/device.hpp"
 #include "tensorgrad/error.hpp"
 #include "tensorgrad/graph.hpp"
+#include "tensorgrad/mamba.hpp"
 #include "tensorgrad/module.hpp"
 #include "tensorgrad/nn.hpp"
 #include "tensorgrad/ops.hpp"
