@@ -1,5 +1,6 @@
 // A compiled program with its buffers: the stages in order, then steps.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -445,14 +446,15 @@ constexpr const char* kFormat = "tensorgrad.checkpoint";
 constexpr const char* kStep = "tensorgrad.step";
 constexpr const char* kSeed = "tensorgrad.seed";
 constexpr const char* kRate = "tensorgrad.lr";
+constexpr std::array kOwnKeys = {kFormat, kStep, kSeed, kRate};
 }  // namespace
 
 void Runner::save(const std::string& path, const std::map<std::string, std::string>& metadata) {
   std::lock_guard lock(impl_->mutex);
   std::map<std::string, std::string> header = metadata;
-  for (const auto& [key, value] : metadata) {
-    if (key.rfind("tensorgrad.", 0) == 0)
-      throw Error("save: the metadata key \"" + key + "\" is reserved.");
+  for (const char* key : kOwnKeys) {
+    if (metadata.count(key))
+      throw Error(std::string("save: the metadata key \"") + key + "\" is the library's own.");
   }
   header[kFormat] = "1";
   header[kStep] = std::to_string(impl_->steps);
@@ -532,7 +534,7 @@ std::map<std::string, std::string> Runner::load(const std::string& path) {
   impl_->steps = static_cast<std::int64_t>(step);
   impl_->seed = seed;
   impl_->rate = rate;
-  for (const char* key : {kFormat, kStep, kSeed, kRate}) metadata.erase(key);
+  for (const char* key : kOwnKeys) metadata.erase(key);
   return metadata;
 }
 
