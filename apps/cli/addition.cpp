@@ -6,7 +6,7 @@
 
 #include "addition_data.hpp"
 #include "example.hpp"
-#include "loop.hpp"
+#include "run.hpp"
 #include "terminal.hpp"
 
 namespace tensorgrad::cli {
@@ -55,12 +55,13 @@ InputDecls inputs(std::int64_t batch) {
   return {{"contexts", {{batch, kContext}, i32}}, {"answers", {{batch, kAnswer}, i32}}};
 }
 
-AdamW optimizer(const TrainOptions& train) {
-  const std::int64_t warmup = std::max<std::int64_t>(train.steps / 20, 1);
-  return {.lr = lr::warmup_cosine(train.lr, warmup, train.steps - warmup, train.lr / 50),
-          .beta2 = 0.98,
-          .weight_decay = 0.1,
-          .clip_norm = 1.0};
+LearningRate rate(const TrainOptions& train) {
+  const std::int64_t warmup = std::max<std::int64_t>(train.decay_steps / 20, 1);
+  return lr::warmup_cosine(train.lr, warmup, train.decay_steps - warmup, train.lr / 50);
+}
+
+Optimizer optimizer(const TrainOptions& train, const LearningRate& rate) {
+  return make_optimizer(train, rate, {.beta2 = 0.98, .weight_decay = 0.1, .clip_norm = 1.0});
 }
 
 /// Asks the model for sums it has to spell digit by digit.
@@ -154,8 +155,8 @@ void print_examples(const std::vector<Pair>& pairs, const std::vector<int>& sums
 
 CompiledIR compile_addition(const Target& target, std::int64_t batch) {
   const TrainOptions train = defaults();
-  return compile_stages(Adder{}, loss, inputs(batch > 0 ? batch : train.batch), optimizer(train),
-                        target);
+  return compile_stages(Adder{}, loss, inputs(batch > 0 ? batch : train.batch),
+                        optimizer(train, train.lr), target);
 }
 
 int train_addition(const Arguments& args) {
@@ -172,13 +173,12 @@ int train_addition(const Arguments& args) {
       .example("tensorgrad train addition", "99 % right or more, in about a minute on two cores")
       .example("tensorgrad train addition --steps 300 --seed 7", "a shorter try, other numbers")
       .example("tensorgrad train addition --log run.jsonl", "keep losses and accuracies in a file");
-  if (!options.parse(args)) return 0;
+  if (!parse_training("addition", args, options, train)) return 0;
 
-  JsonLog log(train.log);
-  print_title("addition");
+  TrainingRun run("addition", options, train);
   auto training = compile(Adder{}, loss,
                           {.inputs = inputs(train.batch),
-                           .optimizer = optimizer(train),
+                           .optimizer = optimizer(train, rate(train)),
                            .seed = train.seed,
                            .device = Device::named(train.device)});
   const Split split = split_pairs(train.seed);
@@ -187,7 +187,7 @@ int train_addition(const Arguments& args) {
   const std::vector<Pair> sample = first_of(held_out, kAskedAtOnce);
   Examiner examiner(training, sample.size());
 
-  print_program(training.device(), training.ir());
+  run.begin(trainee(training));
   std::printf(
       "  data    %s pairs to learn from, %s held out; 7 + 95 = 102 is written %s,\n"
       "          the answer's digits from the units up\n",
@@ -195,36 +195,30 @@ int train_addition(const Arguments& args) {
       with_commas(static_cast<std::int64_t>(split.held_out.size())).c_str(),
       text_of(encode({7, 95})).c_str());
   std::fflush(stdout);
-  log_start(log, "addition", training.device(), train);
 
   std::vector<std::int32_t> contexts, answers;
-  Loop loop;
-  loop.steps = train.steps;
-  loop.log = &log;
-  loop.start = [&](std::int64_t) {
-    batches.next(train.batch, contexts, answers);
+  const auto start = [&](std::int64_t step) {
+    batches.get(step, train.batch, contexts, answers);
     return training.step_async({{"contexts", contexts}, {"answers", answers}});
   };
-  loop.evaluate_every = std::max<std::int64_t>(train.steps / kEvaluations, 25);
-  loop.evaluate = [&](std::int64_t step) {
+  const auto evaluate = [&](std::int64_t step) -> Evaluation {
     const int right = count_right(sample, examiner.ask(sample));
     const double accuracy = percent(right, sample.size());
-    log.event("evaluation", {{"step", step}, {"accuracy", accuracy / 100}});
-    return "  step " + std::to_string(step) + ": " + number(accuracy, 3) + " % right of " +
-           std::to_string(sample.size()) + " held-out pairs";
+    return {"  step " + std::to_string(step) + ": " + number(accuracy, 3) + " % right of " +
+                std::to_string(sample.size()) + " held-out pairs",
+            {{"accuracy", accuracy / 100}}};
   };
-  const LoopResult result = run_loop(loop);
-  print_training(result);
+  run.train({.start = start,
+             .rate = rate(train),
+             .evaluate = evaluate,
+             .evaluate_every = std::max<std::int64_t>(train.steps / kEvaluations, 25)});
 
   const std::vector<int> sums = examiner.ask(held_out);
   const int right = count_right(held_out, sums);
   print_examples(held_out, sums);
   std::printf("held-out exact match: %.2f %% (%d of %zu)\n", percent(right, held_out.size()), right,
               held_out.size());
-  log.event("end", {{"steps", static_cast<std::int64_t>(result.losses.size())},
-                    {"seconds", result.seconds},
-                    {"accuracy", percent(right, held_out.size()) / 100}});
-  return 0;
+  return run.end({{"accuracy", percent(right, held_out.size()) / 100}});
 }
 
 }  // namespace tensorgrad::cli

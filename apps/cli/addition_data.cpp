@@ -8,13 +8,6 @@ namespace {
 
 constexpr std::int32_t kPlus = 10, kEquals = 11;
 
-/// Fisher and Yates, with a generator that is the same on every machine.
-void shuffle(std::vector<Pair>& pairs, Rng& rng) {
-  for (std::size_t i = pairs.size(); i > 1; --i) {
-    std::swap(pairs[i - 1], pairs[static_cast<std::size_t>(rng.next() % i)]);
-  }
-}
-
 }  // namespace
 
 Tokens encode(const Pair& pair) {
@@ -46,14 +39,12 @@ Split split_pairs(std::uint64_t seed) {
   return {{pairs.begin() + kHeldOut, pairs.end()}, {pairs.begin(), pairs.begin() + kHeldOut}};
 }
 
-void Batches::next(std::int64_t count, std::vector<std::int32_t>& contexts,
-                   std::vector<std::int32_t>& answers) {
+void Batches::get(std::int64_t step, std::int64_t count, std::vector<std::int32_t>& contexts,
+                  std::vector<std::int32_t>& answers) {
   contexts.clear();
   answers.clear();
   for (std::int64_t i = 0; i < count; ++i) {
-    if (at_ == 0) shuffle(pairs_, rng_);
-    const Tokens tokens = encode(pairs_[at_]);
-    at_ = (at_ + 1) % pairs_.size();
+    const Tokens tokens = encode(pairs_[order_.at(step * count + i)]);
     contexts.insert(contexts.end(), tokens.begin(), tokens.begin() + kContext);
     answers.insert(answers.end(), tokens.begin() + kPrompt, tokens.end());
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tensorgrad/tensor.hpp"
+#include "shuffle.hpp"
 
 namespace tensorgrad::cli::addition {
 
@@ -42,15 +42,15 @@ Split split_pairs(std::uint64_t seed);
 /// Endless batches of pairs: each pass over them in a new order.
 class Batches {
  public:
-  Batches(std::vector<Pair> pairs, std::uint64_t seed) : pairs_(std::move(pairs)), rng_(seed) {}
-  /// The next `count` pairs: contexts [count, kContext] and answers [count, kAnswer].
-  void next(std::int64_t count, std::vector<std::int32_t>& contexts,
-            std::vector<std::int32_t>& answers);
+  Batches(std::vector<Pair> pairs, std::uint64_t seed)
+      : pairs_(std::move(pairs)), order_(pairs_.size(), seed) {}
+  /// The `count` pairs of a step: contexts [count, kContext] and answers [count, kAnswer].
+  void get(std::int64_t step, std::int64_t count, std::vector<std::int32_t>& contexts,
+           std::vector<std::int32_t>& answers);
 
  private:
   std::vector<Pair> pairs_;
-  Rng rng_;
-  std::size_t at_ = 0;
+  EpochOrder order_;
 };
 
 }  // namespace tensorgrad::cli::addition

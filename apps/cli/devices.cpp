@@ -9,7 +9,7 @@
 namespace tensorgrad::cli {
 
 int run_devices(const Arguments& args) {
-  const Options options(
+  Options options(
       "tensorgrad devices",
       "Lists the devices that programs can run on, and the reason for each that cannot be used\n"
       "here. The best one, marked with *, is taken unless --device or the environment variable\n"

@@ -1,9 +1,8 @@
-// The examples that the program can train and take apart. A new one is a file with three functions
-// and a line in examples.cpp.
+// The examples that the program can train and take apart. A new one is a file with two functions
+// and a line in examples.cpp; run.hpp has what all trainings share.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,19 +10,6 @@
 #include "tensorgrad/tensorgrad.hpp"
 
 namespace tensorgrad::cli {
-
-/// What every `train` command takes. An example sets its own defaults.
-struct TrainOptions {
-  std::string device = "best";
-  std::int64_t steps = 0;
-  std::uint64_t seed = 1;
-  std::int64_t batch = 0;
-  double lr = 0;
-  std::string log;
-};
-
-/// Declares the options for `train EXAMPLE`, with the values in `train` as defaults.
-void add_train_options(Options& options, TrainOptions& train);
 
 struct Example {
   std::string name;
@@ -39,7 +25,7 @@ const Example& find_example(const std::string& name);
 /// The rows of help that list the examples.
 std::string list_examples();
 
-// One file each: sin.cpp, addition.cpp.
+// One file each: addition.cpp, chars.cpp, mnist.cpp, sin.cpp.
 int train_sin(const Arguments& args);
 CompiledIR compile_sin(const Target& target, std::int64_t batch);
 int train_addition(const Arguments& args);

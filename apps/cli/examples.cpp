@@ -34,16 +34,4 @@ std::string list_examples() {
   return text;
 }
 
-void add_train_options(Options& options, TrainOptions& train) {
-  options
-      .option("--device", "NAME", "where to train: best, webgpu, cpu, reference or null",
-              &train.device)
-      .option("--steps", "N", "steps to train", &train.steps)
-      .option("--batch", "N", "examples a step", &train.batch)
-      .option("--lr", "RATE", "the highest learning rate", &train.lr)
-      .option("--seed", "N", "of first parameters and data; equal seeds give equal losses",
-              &train.seed)
-      .option("--log", "FILE", "write every loss as a line of JSON", &train.log);
-}
-
 }  // namespace tensorgrad::cli

@@ -8,13 +8,13 @@
 
 namespace tensorgrad::cli {
 
-JsonLog::JsonLog(const std::string& path) : path_(path) {
+JsonLog::JsonLog(const std::string& path, bool append) : path_(path) {
   if (path.empty()) return;
-  file_.open(path);
+  file_.open(path, append ? std::ios::app : std::ios::trunc);
   if (!file_) throw IoError("Cannot write the log " + path + ": " + std::strerror(errno) + ".");
 }
 
-void JsonLog::event(const char* kind, std::initializer_list<Field> fields) {
+void JsonLog::event(const char* kind, const Fields& fields) {
   if (path_.empty()) return;
   nlohmann::ordered_json line = {{"event", kind}};
   for (const auto& [name, value] : fields) {

@@ -3,22 +3,24 @@
 
 #include <cstdint>
 #include <fstream>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace tensorgrad::cli {
 
 class JsonLog {
  public:
   using Field = std::pair<const char*, std::variant<std::int64_t, double, std::string>>;
+  using Fields = std::vector<Field>;
 
-  /// An empty path: nothing is written. Throws IoError if the file cannot be made.
-  explicit JsonLog(const std::string& path);
+  /// An empty path: nothing is written. `append`: to what the file already has. Throws IoError if
+  /// it cannot be written.
+  JsonLog(const std::string& path, bool append);
 
   /// Writes `{"event": kind, ...}`. A number that is not finite becomes null, as JSON has none.
-  void event(const char* kind, std::initializer_list<Field> fields);
+  void event(const char* kind, const Fields& fields);
 
  private:
   std::string path_;

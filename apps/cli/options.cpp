@@ -4,7 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <numeric>
+
+#include "tensorgrad/error.hpp"
 
 namespace tensorgrad::cli {
 
@@ -35,6 +38,53 @@ bool parse_number(const std::string& text, T& value) {
   return result.ec == std::errc() && result.ptr == end;
 }
 
+/// Puts a value where it belongs. Gives what it should have been, or an empty string if it is
+/// right.
+std::string assign(const std::string& text, const Options::Target& target) {
+  struct Visitor {
+    const std::string& text;
+    const char* operator()(bool* value) const {
+      *value = text == "true";
+      return *value || text == "false" ? "" : "true or false";
+    }
+    const char* operator()(std::int64_t* value) const {
+      return parse_number(text, *value) && *value >= 1 ? "" : "a whole number, 1 or more";
+    }
+    const char* operator()(std::uint64_t* value) const {
+      return parse_number(text, *value) ? "" : "a whole number, 0 or more";
+    }
+    const char* operator()(double* value) const {
+      const bool good = parse_number(text, *value) && std::isfinite(*value) && *value > 0;
+      return good ? "" : "a positive number";
+    }
+    const char* operator()(std::string* value) const {
+      *value = text;
+      return text.empty() ? "a value" : "";
+    }
+  };
+  return std::visit(Visitor{text}, target);
+}
+
+nlohmann::ordered_json json_of(const Options::Target& target) {
+  return std::visit([](const auto* value) { return nlohmann::ordered_json(*value); }, target);
+}
+
+/// As it would be typed.
+std::string text_of(const nlohmann::ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string key_of(const std::string& option) { return option.substr(2); }  // without the dashes
+
+/// `adamw, adam or sgd`.
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return text;
+}
+
 /// The default as help shows it; empty if there is nothing to show.
 std::string default_text(const Options::Target& target) {
   struct Visitor {
@@ -63,9 +113,21 @@ Options& Options::argument(std::string name, std::string help, std::string* valu
   return *this;
 }
 
+Options& Options::optional_argument(std::string name, std::string help, std::string* value) {
+  arguments_.push_back({std::move(name), std::move(help), value, false});
+  return *this;
+}
+
 Options& Options::option(std::string name, std::string placeholder, std::string help,
                          Target value) {
   options_.push_back({std::move(name), std::move(placeholder), std::move(help), value});
+  return *this;
+}
+
+Options& Options::setting(std::string name, std::string placeholder, std::string help, Target value,
+                          std::vector<std::string> choices) {
+  options_.push_back(
+      {std::move(name), std::move(placeholder), std::move(help), value, true, std::move(choices)});
   return *this;
 }
 
@@ -93,32 +155,21 @@ const Options::Option& Options::find(const std::string& name) const {
        (near.empty() ? "." : "; did you mean " + near + "?"));
 }
 
-void Options::set(const Option& option, const std::string& text) const {
-  struct Visitor {
-    const std::string& text;
-    /// What the value should have been, or null if it is right.
-    const char* operator()(bool*) const { return nullptr; }
-    const char* operator()(std::int64_t* value) const {
-      return parse_number(text, *value) && *value >= 1 ? nullptr : "a whole number, 1 or more";
-    }
-    const char* operator()(std::uint64_t* value) const {
-      return parse_number(text, *value) ? nullptr : "a whole number, 0 or more";
-    }
-    const char* operator()(double* value) const {
-      const bool good = parse_number(text, *value) && std::isfinite(*value) && *value > 0;
-      return good ? nullptr : "a positive number";
-    }
-    const char* operator()(std::string* value) const {
-      *value = text;
-      return text.empty() ? "a value" : nullptr;
-    }
-  };
-  if (const char* expected = std::visit(Visitor{text}, option.value)) {
-    fail(option.name + " takes " + expected + ", not \"" + text + "\".");
+std::string Options::try_set(const Option& option, const std::string& text) {
+  const std::string wanted = assign(text, option.value);
+  const auto& choices = option.choices;
+  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) {
+    return wanted;
   }
+  return alternatives(choices);
 }
 
-bool Options::parse(const Arguments& args) const {
+void Options::set(const Option& option, const std::string& text) {
+  const std::string wanted = try_set(option, text);
+  if (!wanted.empty()) fail(option.name + " takes " + wanted + ", not \"" + text + "\".");
+}
+
+bool Options::parse(const Arguments& args) {
   std::size_t position = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
@@ -135,6 +186,7 @@ bool Options::parse(const Arguments& args) const {
     }
     const std::size_t equals = arg.find('=');
     const Option& option = find(arg.substr(0, equals));
+    given_.insert(option.name);
     if (bool* const* on = std::get_if<bool*>(&option.value)) {
       if (equals != std::string::npos) fail(option.name + " takes no value.");
       **on = true;
@@ -146,18 +198,47 @@ bool Options::parse(const Arguments& args) const {
       fail(option.name + " needs a value: " + option.name + " " + option.placeholder + ".");
     }
   }
-  if (position < arguments_.size()) {
+  if (position < arguments_.size() && arguments_[position].required) {
     fail("`" + command_ + "` needs " + arguments_[position].name + ": " +
          arguments_[position].help + ".");
   }
   return true;
 }
 
+nlohmann::ordered_json Options::settings() const {
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  for (const Option& option : options_) {
+    if (option.is_setting) values[key_of(option.name)] = json_of(option.value);
+  }
+  return values;
+}
+
+void Options::restore(const nlohmann::ordered_json& kept, const std::string& source,
+                      const std::set<std::string>& free) {
+  for (const Option& option : options_) {
+    const std::string key = key_of(option.name);
+    if (!option.is_setting || !kept.contains(key)) continue;
+    const nlohmann::ordered_json asked = json_of(option.value);
+    if (asked == kept[key]) continue;
+    if (given(option.name)) {
+      if (free.count(option.name)) continue;
+      fail(option.name + " " + text_of(asked) + " contradicts " + source +
+           ", which was made with " + option.name + " " + text_of(kept[key]) +
+           ". Leave it out, or begin anew.");
+    }
+    const std::string wanted = try_set(option, text_of(kept[key]));
+    if (!wanted.empty()) {
+      throw IoError(source + ": the setting " + key + " is " + kept[key].dump() + ", not " +
+                    wanted + ".");
+    }
+  }
+}
+
 std::string Options::help() const {
   std::string text = "usage: " + command_;
   std::size_t width = std::string_view(kHelpFlag).size();
   for (const Argument& argument : arguments_) {
-    text += " " + argument.name;
+    text += argument.required ? " " + argument.name : " [" + argument.name + "]";
     width = std::max(width, argument.name.size());
   }
   text += " [OPTIONS]\n\n" + about_ + "\n\n";

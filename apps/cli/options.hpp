@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,14 +32,30 @@ class Options {
 
   /// A required argument, by position.
   Options& argument(std::string name, std::string help, std::string* value);
+  /// An argument that may be left out; those come after the required ones.
+  Options& optional_argument(std::string name, std::string help, std::string* value);
   /// An option: `--steps N`, or a flag if it goes to a bool.
   Options& option(std::string name, std::string placeholder, std::string help, Target value);
   Options& flag(std::string name, std::string help, bool* value);
+  /// An option that is part of what is done and not only of how: checkpoints keep it, and a
+  /// resumed run takes it from there. `choices`: the only values it takes.
+  Options& setting(std::string name, std::string placeholder, std::string help, Target value,
+                   std::vector<std::string> choices = {});
   /// A line of `--help`'s examples: what to type, and what it does.
   Options& example(std::string line, std::string meaning);
 
   /// Fills the targets. False if `--help` was asked for and printed; throws UsageError.
-  bool parse(const Arguments& args) const;
+  bool parse(const Arguments& args);
+  /// Whether the command line that was parsed has this option.
+  bool given(const std::string& name) const { return given_.count(name) > 0; }
+
+  /// The values of all settings, by their names without dashes.
+  nlohmann::ordered_json settings() const;
+  /// Takes the settings that the command line does not give from `kept`, which `settings` made for
+  /// the file `source`. One that is given must be the same, unless it is in `free`: otherwise
+  /// UsageError. Throws IoError if `kept` is not what `settings` makes.
+  void restore(const nlohmann::ordered_json& kept, const std::string& source,
+               const std::set<std::string>& free);
 
   std::string help() const;
 
@@ -45,23 +63,29 @@ class Options {
   struct Argument {
     std::string name, help;
     std::string* value;
+    bool required = true;
   };
   struct Option {
     std::string name, placeholder, help;
     Target value;
+    bool is_setting = false;
+    std::vector<std::string> choices = {};
   };
   struct Example {
     std::string line, meaning;
   };
 
   const Option& find(const std::string& name) const;
-  void set(const Option& option, const std::string& text) const;
+  /// Sets the value. Gives what it should have been, or an empty string if it is right.
+  static std::string try_set(const Option& option, const std::string& text);
+  void set(const Option& option, const std::string& text);
   [[noreturn]] void fail(const std::string& what) const;
 
   std::string command_, about_;
   std::vector<Argument> arguments_;
   std::vector<Option> options_;
   std::vector<Example> examples_;
+  std::set<std::string> given_;  // names of options
 };
 
 /// The name most like a mistyped one, or an empty string if none is close.

@@ -16,11 +16,11 @@ constexpr int kPlainLines = 10;       // of a whole training
 constexpr int kBarWidth = 30;
 constexpr std::size_t kFactsWidth = 46;  // loss 0.0001234  1234 steps/s  59 min 59 s left
 
+}  // namespace
+
 std::string rate_text(double rate) {
   return (rate >= 100 ? number(std::round(rate), 6) : number(rate, 3)) + " steps/s";
 }
-
-}  // namespace
 
 std::string bar(double fraction, int width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -36,7 +36,7 @@ std::string bar(double fraction, int width) {
 void Progress::update(std::int64_t step, double loss, double seconds) {
   const double now = shown_.seconds();
   const bool last = step == total_;
-  const double rate = seconds > 0 ? static_cast<double>(step) / seconds : 0;
+  const double rate = seconds > 0 ? static_cast<double>(step - first_) / seconds : 0;
   const double left = rate > 0 ? static_cast<double>(total_ - step) / rate : 0;
   std::string count = std::to_string(step) + "/" + std::to_string(total_);
   const std::string facts = "loss " + number(loss) + "  " + rate_text(rate) + "  " +

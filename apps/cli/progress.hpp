@@ -26,13 +26,16 @@ class Stopwatch {
 
 class Progress {
  public:
-  explicit Progress(std::int64_t total) : total_(total) { shown_.start(); }
+  /// `first` steps are already done, of `total`.
+  Progress(std::int64_t first, std::int64_t total) : first_(first), total_(total) {
+    shown_.start();
+  }
   /// Takes the line away if training ends early, by an error say.
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `seconds` is the time spent on the steps so far, without evaluations.
+  /// `seconds` is the time spent on the steps since `first`, without evaluations.
   void update(std::int64_t step, double loss, double seconds);
   /// A line that stays, above the bar.
   void note(const std::string& line);
@@ -40,11 +43,14 @@ class Progress {
   void clear();
 
  private:
-  std::int64_t total_;
+  std::int64_t first_, total_;
   Stopwatch shown_;         // since it was made
   double last_shown_ = -1;  // by that watch; negative: never
   bool drawn_ = false;
 };
+
+/// `12.3 steps/s`.
+std::string rate_text(double rate);
 
 /// `fraction` of `width` columns, in eighths of a column.
 std::string bar(double fraction, int width);

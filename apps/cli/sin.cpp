@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "example.hpp"
-#include "loop.hpp"
 #include "plot.hpp"
+#include "run.hpp"
 
 namespace tensorgrad::cli {
 
@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kEdge = 3;            // the sine is learned on [−kEdge, kEdge]
 constexpr std::int64_t kPoints = 601;  // of the evaluation: every hundredth
+constexpr std::uint64_t kData = 1;     // the stream of random numbers that the points come from
 
 struct Mlp {
   nn::Linear l1{1, 64}, l2{64, 64}, l3{64, 1};
@@ -26,14 +27,15 @@ TrainOptions defaults() {
   train.batch = 256;
   train.lr = 0.005;
   train.seed = 42;
+  train.optimizer = "adam";
   return train;
 }
 
 InputDecls inputs(std::int64_t batch) { return {{"x", {batch, 1}}, {"y", {batch, 1}}}; }
 
-Adam optimizer(const TrainOptions& train) {
-  // The rate falls, so that the last steps polish instead of jumping about.
-  return {.lr = lr::cosine(train.lr, train.steps, train.lr / 100)};
+LearningRate rate(const TrainOptions& train) {
+  // It falls, so that the last steps polish instead of jumping about.
+  return lr::cosine(train.lr, train.decay_steps, train.lr / 100);
 }
 
 double draw(Forward<Mlp>& predict) {
@@ -60,55 +62,46 @@ double draw(Forward<Mlp>& predict) {
 
 CompiledIR compile_sin(const Target& target, std::int64_t batch) {
   const TrainOptions train = defaults();
-  return compile_stages(Mlp{}, loss, inputs(batch > 0 ? batch : train.batch), optimizer(train),
-                        target);
+  return compile_stages(Mlp{}, loss, inputs(batch > 0 ? batch : train.batch),
+                        make_optimizer(train, train.lr), target);
 }
 
 int train_sin(const Arguments& args) {
   TrainOptions train = defaults();
   Options options(
       "tensorgrad train sin",
-      "Trains an MLP (1-64-64-1, relu, Adam) on random points of the sine between -3 and 3,\n"
-      "then draws what it learned over the true curve and prints the mean squared error.");
+      "Trains an MLP (1-64-64-1, relu) on random points of the sine between -3 and 3, then draws\n"
+      "what it learned over the true curve and prints the mean squared error.");
   add_train_options(options, train);
   options.example("tensorgrad train sin", "a second or two on a CPU; ends below 0.001")
       .example("tensorgrad train sin --steps 50 --lr 0.02", "fewer, larger steps")
       .example("tensorgrad train sin --device webgpu --log losses.jsonl",
                "on the GPU, with every loss in a file");
-  if (!options.parse(args)) return 0;
+  if (!parse_training("sin", args, options, train)) return 0;
 
-  JsonLog log(train.log);
-  print_title("sin");
+  TrainingRun run("sin", options, train);
   auto training = compile(Mlp{}, loss,
                           {.inputs = inputs(train.batch),
-                           .optimizer = optimizer(train),
+                           .optimizer = make_optimizer(train, rate(train)),
                            .seed = train.seed,
                            .device = Device::named(train.device)});
   auto predict = training.attach([](const Mlp& model, const Inputs& in) { return model(in["x"]); },
                                  {.inputs = {{"x", {kPoints, 1}}}});
-  print_program(training.device(), training.ir());
-  log_start(log, "sin", training.device(), train);
+  run.begin(trainee(training));
 
-  Rng rng(train.seed);
   std::vector<float> x(static_cast<std::size_t>(train.batch)), y(x.size());
-  Loop loop;
-  loop.steps = train.steps;
-  loop.log = &log;
-  loop.start = [&](std::int64_t) {
+  const auto start = [&](std::int64_t step) {
+    Rng rng = step_rng(train.seed, kData, step);
     for (std::size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<float>(kEdge * (2 * rng.uniform() - 1));
       y[i] = std::sin(x[i]);
     }
     return training.step_async({{"x", x}, {"y", y}});
   };
-  const LoopResult result = run_loop(loop);
-  print_training(result);
+  run.train({.start = start, .rate = rate(train)});
   const double error = draw(predict);
   std::printf("mean squared error on [-3, 3]: %.3g\n", error);
-  log.event("end", {{"steps", static_cast<std::int64_t>(result.losses.size())},
-                    {"seconds", result.seconds},
-                    {"mse", error}});
-  return 0;
+  return run.end({{"mse", error}});
 }
 
 }  // namespace tensorgrad::cli

@@ -16,9 +16,14 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_noted = 0;
 
-void note_interrupt(int) {
-  interrupt_noted = 1;
-  std::signal(SIGINT, SIG_DFL);
+void set_handlers(void (*handler)(int)) {
+  std::signal(SIGINT, handler);
+  std::signal(SIGTERM, handler);
+}
+
+void note_interrupt(int number) {
+  interrupt_noted = number;
+  set_handlers(SIG_DFL);
 }
 
 bool has_colour() {
@@ -80,12 +85,12 @@ std::string styled(Style style, const std::string& text) {
 
 InterruptScope::InterruptScope() {
   interrupt_noted = 0;
-  std::signal(SIGINT, note_interrupt);
+  set_handlers(note_interrupt);
 }
 
-InterruptScope::~InterruptScope() { std::signal(SIGINT, SIG_DFL); }
+InterruptScope::~InterruptScope() { set_handlers(SIG_DFL); }
 
-bool InterruptScope::interrupted() { return interrupt_noted != 0; }
+int interrupt_signal() { return interrupt_noted; }
 
 std::string with_commas(std::int64_t value) {
   std::string text = std::to_string(value);

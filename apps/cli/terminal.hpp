@@ -17,15 +17,18 @@ enum class Style { Bold, Dim, Red, Green, Blue, Yellow };
 /// `text` with the terminal's codes around it; `text` alone without a terminal or with NO_COLOR.
 std::string styled(Style style, const std::string& text);
 
-/// While it lives, the first Ctrl-C is only noted; a second one ends the process as usual.
+/// While it lives, the first Ctrl-C (or SIGTERM) is only noted; a second one ends the process as
+/// usual.
 class InterruptScope {
  public:
   InterruptScope();
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
-  static bool interrupted();
 };
+
+/// The signal that the last InterruptScope noted; 0: none.
+int interrupt_signal();
 
 // ---- numbers for people
 

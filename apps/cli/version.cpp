@@ -7,8 +7,7 @@
 namespace tensorgrad::cli {
 
 int run_version(const Arguments& args) {
-  const Options options("tensorgrad version",
-                        "Prints the version, and the compiler that built it.");
+  Options options("tensorgrad version", "Prints the version, and the compiler that built it.");
   if (!options.parse(args)) return 0;
 #if defined(__clang__)
   const char* compiler = "Clang " __clang_version__;

@@ -90,6 +90,35 @@ struct TransformerBlock {
   TENSORGRAD_MEMBERS(n1, attn, n2, up, down)
 };
 
+struct ConvOptions {
+  std::int64_t stride = 1, padding = 0, dilation = 1;
+  int groups = 1;
+  bool bias = true;
+};
+
+/// Convolution of [N, in, T] with W [out, in/groups, size]; W and b start uniform in ±1/√fan, with
+/// fan = in/groups·size, as PyTorch's do.
+struct Conv1d {
+  Tensor W;
+  std::optional<Tensor> b;
+  ConvOptions options;
+
+  Conv1d(std::int64_t in, std::int64_t out, std::int64_t size, ConvOptions options = {});
+  Tensor operator()(Operand x) const;
+  TENSORGRAD_MEMBERS(W, b)
+};
+
+/// The same for images [N, in, H, W] with square windows: W is [out, in/groups, size, size].
+struct Conv2d {
+  Tensor W;
+  std::optional<Tensor> b;
+  ConvOptions options;
+
+  Conv2d(std::int64_t in, std::int64_t out, std::int64_t size, ConvOptions options = {});
+  Tensor operator()(Operand x) const;
+  TENSORGRAD_MEMBERS(W, b)
+};
+
 /// [..., T, D] → [..., H, T, D/H].
 Tensor split_heads(Operand x, int heads);
 /// [..., H, T, d] → [..., T, H·d].

@@ -67,6 +67,53 @@ Tensor TransformerBlock::operator()(Operand x) const {
   return mixed + down(options.relu ? relu(hidden) : gelu(hidden));
 }
 
+namespace {
+
+/// Declares W [out, in/groups, size...] and b [out] after a look at what can be wrong before any
+/// input is known.
+template <class Conv>
+void declare_conv(Conv& conv, const char* name, std::int64_t in, std::int64_t out,
+                  std::int64_t size, int spatial) {
+  const ConvOptions& o = conv.options;
+  if (in < 1 || out < 1 || size < 1 || o.groups < 1 || in % o.groups != 0 || out % o.groups != 0) {
+    throw ShapeError(std::string(name) + ": " + std::to_string(in) + " channels to " +
+                     std::to_string(out) + ", windows of " + std::to_string(size) + " and " +
+                     std::to_string(o.groups) +
+                     " groups do not fit: all are 1 or more, and the groups divide both channels.");
+  }
+  if (o.stride < 1 || o.dilation < 1 || o.padding < 0) {
+    throw ShapeError(std::string(name) + ": stride " + std::to_string(o.stride) + ", dilation " +
+                     std::to_string(o.dilation) + " and padding " + std::to_string(o.padding) +
+                     " are given; stride and dilation are 1 or more, padding 0 or more.");
+  }
+  Shape shape{out, in / o.groups};
+  for (int i = 0; i < spatial; ++i) shape.push_back(size);
+  const double fan = static_cast<double>(shape.size()) / static_cast<double>(out);
+  const double bound = 1.0 / std::sqrt(fan);
+  conv.W = param(shape, {.init = init::uniform(bound)});
+  if (o.bias) conv.b = param({out}, {.init = init::uniform(bound), .decay = false});
+}
+
+tensorgrad::ConvOptions op_options(const ConvOptions& o) {
+  return {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
+}
+
+}  // namespace
+
+Conv1d::Conv1d(std::int64_t in, std::int64_t out, std::int64_t size, ConvOptions opts)
+    : options(opts) {
+  declare_conv(*this, "Conv1d", in, out, size, 1);
+}
+
+Tensor Conv1d::operator()(Operand x) const { return conv1d(x, W, b, op_options(options)); }
+
+Conv2d::Conv2d(std::int64_t in, std::int64_t out, std::int64_t size, ConvOptions opts)
+    : options(opts) {
+  declare_conv(*this, "Conv2d", in, out, size, 2);
+}
+
+Tensor Conv2d::operator()(Operand x) const { return conv2d(x, W, b, op_options(options)); }
+
 Tensor split_heads(Operand x, int heads) {
   SiteScope scope(x.site());
   const Tensor& tensor = x.tensor();

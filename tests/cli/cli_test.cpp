@@ -4,18 +4,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/run_program.hpp"
+#include "cli/cli_support.hpp"
 
 namespace tensorgrad::test {
 namespace {
-
-ProgramResult tensorgrad(const std::vector<std::string>& args) {
-  return run_program("tensorgrad", args);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 constexpr const char* kEscape = "\x1b";
 
@@ -210,8 +202,8 @@ TEST(Cli, OnATerminalTheLineIsRewritten) {
 TEST(Cli, ControlCEndsTrainingAndStillEvaluates) {
   const ProgramResult result = run_on_terminal(
       "tensorgrad", {"train", "sin", "--steps", "1000000000", "--device", "cpu"}, "steps/s");
-  EXPECT_EQ(result.status, 0) << result.out;
-  EXPECT_TRUE(contains(result.out, "interrupted")) << result.out;
+  EXPECT_EQ(result.status, 130) << result.out;
+  EXPECT_TRUE(contains(result.out, "interrupted after step ")) << result.out;
   EXPECT_TRUE(contains(result.out, "mean squared error on [-3, 3]: ")) << result.out;
 }
 
@@ -230,18 +222,36 @@ TEST(Cli, EqualSeedsGiveEqualLogs) {
     const ProgramResult result = tensorgrad(
         {"train", "sin", "--device", "cpu", "--steps", "5", "--seed", seed, "--log", path});
     EXPECT_EQ(result.status, 0) << result.err;
-    std::vector<std::string> steps;
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) {
-      if (contains(line, "\"event\":\"step\"")) steps.push_back(line);
-    }
-    return steps;
+    return losses_of(path);
   };
   const auto first = log_of("a", "7"), again = log_of("b", "7"), other = log_of("c", "8");
   ASSERT_EQ(first.size(), 5u);
   EXPECT_EQ(first, again);
   EXPECT_NE(first, other);
-  EXPECT_EQ(first[0].rfind("{\"event\":\"step\",\"step\":1,\"loss\":0.", 0), 0u) << first[0];
+}
+
+TEST(Cli, TheLogHasEveryStepWithLossRateAndTime) {
+  const ScratchFolder folder;
+  const std::string path = folder / "log";
+  EXPECT_EQ(tensorgrad({"train", "sin", "--device", "cpu", "--steps", "5", "--log", path}).status,
+            0);
+  const std::vector<Json> events = events_of(path);
+  ASSERT_EQ(events.size(), 7u);
+  EXPECT_EQ(events[0]["event"], "start");
+  EXPECT_EQ(events[0]["example"], "sin");
+  double seconds = 0;
+  for (int step = 1; step <= 5; ++step) {
+    const Json& event = events[static_cast<std::size_t>(step)];
+    EXPECT_EQ(event["event"], "step");
+    EXPECT_EQ(event["step"], step);
+    EXPECT_GT(event["loss"], 0);
+    // Half a cosine over 1,000 steps has hardly begun.
+    EXPECT_NEAR(event["lr"].get<double>(), 0.005, 1e-5);
+    EXPECT_GT(event["seconds"], seconds);
+    seconds = event["seconds"];
+  }
+  EXPECT_EQ(events[6]["event"], "end");
+  EXPECT_EQ(events[6]["steps"], 5);
 }
 
 TEST(Cli, AdditionTrainsAndIsAsked) {

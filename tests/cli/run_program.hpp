@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pty.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tensorgrad::test {
@@ -50,8 +52,9 @@ inline std::string read_file(const std::filesystem::path& path) {
 /// A folder of its own, removed at the end.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tensorgrad-XXXXXX").string();
+  explicit ScratchFolder(
+      const std::filesystem::path& within = std::filesystem::temp_directory_path()) {
+    std::string name = (within / "tensorgrad-XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("cannot make a temporary folder");
     path_ = name;
   }
@@ -67,23 +70,48 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
+/// A program without a terminal and without input.
+class RunningProgram {
+ public:
+  RunningProgram(const std::string& name, const std::vector<std::string>& args) {
+    child_ = fork();
+    if (child_ < 0) throw std::runtime_error("cannot fork");
+    if (child_ == 0) {
+      dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+      dup2(open(out().c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+      dup2(open(err().c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+      detail::become(name, args);
+    }
+  }
+  ~RunningProgram() {
+    if (child_ > 0) send(SIGKILL), detail::wait_for(child_);
+  }
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  void send(int signal) const { kill(child_, signal); }
+  /// What it has printed so far.
+  std::string printed() const { return detail::read_file(out()); }
+  /// Waits for its end.
+  ProgramResult finish() {
+    ProgramResult result;
+    result.status = detail::wait_for(std::exchange(child_, -1));
+    result.out = detail::read_file(out());
+    result.err = detail::read_file(err());
+    return result;
+  }
+
+ private:
+  std::filesystem::path out() const { return folder_ / "out"; }
+  std::filesystem::path err() const { return folder_ / "err"; }
+
+  ScratchFolder folder_;
+  pid_t child_ = -1;
+};
+
 /// Runs a program without a terminal and without input, to its end.
 inline ProgramResult run_program(const std::string& name, const std::vector<std::string>& args) {
-  const ScratchFolder folder;
-  const std::string out = folder / "out", err = folder / "err";
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("cannot fork");
-  if (child == 0) {
-    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-    dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    detail::become(name, args);
-  }
-  ProgramResult result;
-  result.status = detail::wait_for(child);
-  result.out = detail::read_file(out);
-  result.err = detail::read_file(err);
-  return result;
+  return RunningProgram(name, args).finish();
 }
 
 /// Runs a program on a terminal of 80 columns. When `cue` appears, Ctrl-C is typed (an empty cue:
