@@ -18,6 +18,7 @@ struct Command {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"train", "train an example: addition, sin", run_train},
+      {"generate", "continue tokens with a published language model", run_generate},
       {"inspect", "show the graph, kernels, buffers and memory of an example", run_inspect},
       {"devices", "list what programs can run on here", run_devices},
       {"conformance", "compare a device with reference values", run_conformance},

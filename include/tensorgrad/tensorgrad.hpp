@@ -4,10 +4,12 @@
 
 #include "tensorgrad/autograd.hpp"
 #include "tensorgrad/compile.hpp"
+#include "tensorgrad/decoder.hpp"
 #include "tensorgrad/device.hpp"
 #include "tensorgrad/error.hpp"
 #include "tensorgrad/graph.hpp"
 #include "tensorgrad/mamba.hpp"
+#include "tensorgrad/models.hpp"
 #include "tensorgrad/module.hpp"
 #include "tensorgrad/nn.hpp"
 #include "tensorgrad/ops.hpp"
