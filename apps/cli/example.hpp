@@ -26,6 +26,10 @@ const Example& find_example(const std::string& name);
 std::string list_examples();
 
 // One file each: addition.cpp, chars.cpp, mnist.cpp, sin.cpp.
+int train_chars(const Arguments& args);
+CompiledIR compile_chars(const Target& target, std::int64_t batch);
+int train_mnist(const Arguments& args);
+CompiledIR compile_mnist(const Target& target, std::int64_t batch);
 int train_sin(const Arguments& args);
 CompiledIR compile_sin(const Target& target, std::int64_t batch);
 int train_addition(const Arguments& args);

@@ -8,6 +8,10 @@ const std::vector<Example>& examples() {
   static const std::vector<Example> table = {
       {"addition", "a small transformer learns to add two-digit numbers", train_addition,
        compile_addition},
+      {"chars", "a language model learns a text, character by character", train_chars,
+       compile_chars},
+      {"mnist", "a small convolutional network learns handwritten digits", train_mnist,
+       compile_mnist},
       {"sin", "a small MLP learns the sine", train_sin, compile_sin},
   };
   return table;

@@ -12,7 +12,8 @@ namespace tensorgrad::cli {
 
 class JsonLog {
  public:
-  using Field = std::pair<const char*, std::variant<std::int64_t, double, std::string>>;
+  using Value = std::variant<std::int64_t, std::uint64_t, double, std::string>;
+  using Field = std::pair<const char*, Value>;
   using Fields = std::vector<Field>;
 
   /// An empty path: nothing is written. `append`: to what the file already has. Throws IoError if

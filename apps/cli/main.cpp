@@ -1,6 +1,8 @@
 // The program `tensorgrad`: a table of commands, and what becomes of errors.
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <stdexcept>
 
 #include "commands.hpp"
 #include "conformance.hpp"
@@ -17,7 +19,7 @@ struct Command {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
-      {"train", "train an example: addition, sin", run_train},
+      {"train", "train an example: addition, chars, mnist, sin", run_train},
       {"generate", "continue tokens with a published language model", run_generate},
       {"inspect", "show the graph, kernels, buffers and memory of an example", run_inspect},
       {"devices", "list what programs can run on here", run_devices},
@@ -72,16 +74,29 @@ int run(const Arguments& args) {
 
 }  // namespace tensorgrad::cli
 
+namespace {
+
+int fail(const char* what, int status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "tensorgrad: %s\n", what);
+  return status;
+}
+
+constexpr const char* kTooLarge =
+    "There is not enough memory for this. Try a smaller --batch, or a smaller model.";
+
+}  // namespace
+
 int main(int argc, char** argv) {
   try {
     return tensorgrad::cli::run({argv + 1, argv + argc});
   } catch (const tensorgrad::cli::UsageError& error) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "tensorgrad: %s\n", error.what());
-    return 2;
+    return fail(error.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return fail(kTooLarge, 1);
+  } catch (const std::length_error&) {
+    return fail(kTooLarge, 1);
   } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "tensorgrad: %s\n", error.what());
-    return 1;
+    return fail(error.what(), 1);
   }
 }

@@ -108,7 +108,7 @@ void TrainingRun::begin(Trainee trainee) {
                        {"batch", options_.batch},
                        {"lr", options_.lr},
                        {"optimizer", options_.optimizer},
-                       {"seed", static_cast<std::int64_t>(options_.seed)}});
+                       {"seed", options_.seed}});
 }
 
 const LoopResult& TrainingRun::train(const Course& course) {
@@ -134,7 +134,6 @@ const LoopResult& TrainingRun::train(const Course& course) {
   }
   signal_ = interrupt_signal();
   print_result();
-  draw_curve();
   return result_;
 }
 
@@ -172,16 +171,17 @@ void TrainingRun::print_result() const {
   std::fflush(stdout);
 }
 
-void TrainingRun::draw_curve() const {
-  if (options_.curve.empty()) return;
-  write_svg(options_.curve, curves(result_), example_ + ": loss by step");
-  std::printf("drew %s\n", options_.curve.c_str());
-}
-
-int TrainingRun::end(const JsonLog::Fields& results) {
-  JsonLog::Fields fields = {{"steps", result_.done()}, {"seconds", result_.seconds}};
-  fields.insert(fields.end(), results.begin(), results.end());
-  log_.event("end", fields);
+int TrainingRun::end(JsonLog::Fields results, double heldout) {
+  if (!std::isnan(heldout)) {
+    result_.heldout.push_back({static_cast<double>(result_.done()), heldout});
+    results.emplace_back("heldout", heldout);
+  }
+  results.insert(results.begin(), {{"steps", result_.done()}, {"seconds", result_.seconds}});
+  log_.event("end", results);
+  if (!options_.curve.empty()) {
+    write_svg(options_.curve, curves(result_), example_ + ": loss by step");
+    std::printf("drew %s\n", options_.curve.c_str());
+  }
   return signal_ == 0 ? 0 : kSignalStatus + signal_;
 }
 

@@ -3,11 +3,12 @@
 //   TrainingRun run("sin", options, train);    checks what can be checked, says what is trained
 //   auto training = compile(…);
 //   run.begin(training);                       says what was compiled, takes up a checkpoint
-//   const LoopResult& result = run.train(…);   the loop, checkpoints, the curve
-//   return run.end({{"mse", error}});          the last line of the log, the exit status
+//   const LoopResult& result = run.train(…);   the loop, checkpoints, how it went
+//   return run.end({{"mse", error}});          the last line of the log, the curve, the exit status
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -57,18 +58,18 @@ class TrainingRun {
   /// Prints device and model, and loads the checkpoint of a resumed run.
   void begin(Trainee trainee);
 
-  /// Trains, saves, prints how it went and draws the curves.
+  /// Trains, saves and prints how it went.
   const LoopResult& train(const Course& course);
   bool interrupted() const { return signal_ != 0; }
 
-  /// Logs the end with these results. Gives the exit status.
-  int end(const JsonLog::Fields& results);
+  /// Logs the end with these results and draws the curve, with the last held-out loss if there is
+  /// one. Gives the exit status.
+  int end(JsonLog::Fields results, double heldout = std::numeric_limits<double>::quiet_NaN());
 
  private:
   void check_files(const DataSource& data) const;
   void save(std::int64_t done);
   void print_result() const;
-  void draw_curve() const;
 
   std::string example_;
   const TrainOptions& options_;

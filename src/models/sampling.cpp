@@ -8,10 +8,11 @@ namespace tensorgrad {
 
 namespace {
 
-/// Indices by falling logit, the first `count` of them.
+/// The indices of the `count` highest logits, in falling order; if that is all, in any.
 std::vector<std::int32_t> likeliest(std::span<const float> logits, std::size_t count) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
+  if (count == order.size()) return order;
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
     const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
     return x != y ? x > y : a < b;

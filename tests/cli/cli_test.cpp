@@ -1,8 +1,11 @@
 // The program as somebody types it: help, mistakes, and what commands print.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "cli/cli_support.hpp"
 
@@ -27,6 +30,8 @@ TEST(Cli, EveryCommandHasHelpWithExamplesOrOptions) {
        std::vector<std::vector<std::string>>{{"train"},
                                              {"train", "sin"},
                                              {"train", "addition"},
+                                             {"train", "chars"},
+                                             {"train", "mnist"},
                                              {"inspect"},
                                              {"devices"},
                                              {"version"}}) {
@@ -69,7 +74,8 @@ TEST(Cli, MistakesGetASentenceAndStatus2) {
       {{"fly"}, "There is no command \"fly\". See `tensorgrad --help`."},
       {{"train"}, "`tensorgrad train` needs the name of an example:"},
       {{"train", "sine"}, "There is no example named \"sine\"; did you mean sin?"},
-      {{"train", "weather"}, "There is no example named \"weather\"; there are: addition, sin."},
+      {{"train", "weather"},
+       "There is no example named \"weather\"; there are: addition, chars, mnist, sin."},
       {{"train", "--steps", "3"}, "The name of an example comes before the options"},
       {{"train", "sin", "--stepz", "3"},
        "`tensorgrad train sin` has no option --stepz; did you mean --steps?"},
@@ -82,6 +88,19 @@ TEST(Cli, MistakesGetASentenceAndStatus2) {
       {{"train", "sin", "--seed", "-1"}, "--seed takes a whole number, 0 or more, not \"-1\"."},
       {{"train", "sin", "twice"},
        "`tensorgrad train sin` does not know what to do with \"twice\"."},
+      {{"train", "sin", "--optimizer", "rms"},
+       "--optimizer takes adamw, adam or sgd, not \"rms\"."},
+      {{"train", "sin", "--momentum", "0.9"}, "--momentum is for --optimizer sgd, not adam."},
+      {{"train", "sin", "--optimizer", "sgd", "--momentum", "1"},
+       "--momentum takes a number below 1."},
+      {{"train", "sin", "--save-every", "5"}, "--save-every needs --save FILE"},
+      {{"train", "chars"}, "`tensorgrad train chars` needs FILE: a text to learn."},
+      {{"train", "chars", "a.txt", "b.txt"},
+       "`tensorgrad train chars` does not know what to do with \"b.txt\"."},
+      {{"train", "chars", "a.txt", "--heads", "3"}, "--width 128 does not divide into --heads 3."},
+      {{"train", "chars", "a.txt", "--model", "mamba2", "--heads", "24"},
+       "--width 128 does not divide into --heads 24."},
+      {{"train", "chars", "a.txt", "--model", "lstm"}, "--model takes gpt, not \"lstm\"."},
       {{"inspect"}, "`tensorgrad inspect` needs EXAMPLE"},
       {{"inspect", "sin", "--dot=1"}, "--dot takes no value."},
       {{"inspect", "sin", "--show", "graph,soul"},
@@ -205,6 +224,66 @@ TEST(Cli, ControlCEndsTrainingAndStillEvaluates) {
   EXPECT_EQ(result.status, 130) << result.out;
   EXPECT_TRUE(contains(result.out, "interrupted after step ")) << result.out;
   EXPECT_TRUE(contains(result.out, "mean squared error on [-3, 3]: ")) << result.out;
+}
+
+TEST(Cli, ASecondControlCEndsAtOnce) {
+  // Steps that take long: the first Ctrl-C is still waiting for one when the second comes.
+  RunningProgram program("tensorgrad", {"train", "addition", "--device", "cpu", "--batch", "4000"});
+  while (!contains(program.printed(), "data ")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  program.send(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  program.send(SIGINT);
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.status, 128 + SIGINT);
+  EXPECT_FALSE(contains(result.out, "interrupted")) << result.out;
+}
+
+// ---- the curve as a picture
+
+/// Whether every element that begins also ends, in order.
+bool is_balanced(const std::string& xml) {
+  std::vector<std::string> open;
+  for (std::size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {
+    const std::size_t end = xml.find('>', at);
+    if (end == std::string::npos) return false;
+    const std::string name = xml.substr(at + 1, xml.find_first_of(" >", at) - at - 1);
+    if (name[0] == '/') {
+      if (open.empty() || "/" + open.back() != name) return false;
+      open.pop_back();
+    } else if (xml[end - 1] != '/') {
+      open.push_back(name);
+    }
+  }
+  return open.empty();
+}
+
+TEST(Cli, TheCurveIsAnSvgWithAPointAStep) {
+  const ScratchFolder folder;
+  const std::string path = folder / "curve.svg";
+  const ProgramResult result =
+      tensorgrad({"train", "sin", "--device", "cpu", "--steps", "30", "--curve", path});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "drew " + path)) << result.out;
+  const std::string svg = detail::read_file(path);
+  EXPECT_EQ(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0), 0u) << svg;
+  EXPECT_TRUE(is_balanced(svg)) << svg;
+  EXPECT_TRUE(contains(svg, ">sin: loss by step<")) << svg;
+  const std::size_t points = svg.find("points=\"");
+  ASSERT_NE(points, std::string::npos);
+  const std::string line = svg.substr(points, svg.find('"', points + 8) - points);
+  EXPECT_EQ(std::count(line.begin(), line.end(), ','), 30) << line;
+  EXPECT_FALSE(contains(svg, "nan") || contains(svg, "inf")) << svg;
+}
+
+TEST(Cli, ACurveThatCannotBeWrittenFailsBeforeTraining) {
+  const ProgramResult result = tensorgrad({"train", "sin", "--curve", "/nonexistent/curve.svg"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "tensorgrad: Cannot write /nonexistent/curve.svg: No such file or directory.\n");
 }
 
 TEST(Cli, SinLearnsTheSine) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "cli/mnist_files.hpp"
 #include "cli/run_program.hpp"
 
 namespace tensorgrad::test {
@@ -89,6 +90,51 @@ TEST(Examples, AttentionMapsAddsAndDrawsEveryHead) {
     EXPECT_FALSE(words >> more) << line;
   }
   EXPECT_EQ(first_rows, 2);
+}
+
+/// What stands after `label`, where it occurs last.
+double number_after(const std::string& text, const std::string& label) {
+  const std::size_t at = text.rfind(label);
+  return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + label.size()));
+}
+
+TEST(Examples, CharGptLearnsARhyme) {
+  const ProgramResult result = run_program("example_char_gpt", {"100"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_GT(number_after(result.out, "step 1: loss "), 2.5) << result.out;
+  EXPECT_LT(number_after(result.out, "step 100: loss "), 1.5) << result.out;
+  // It goes on where the rhyme begins.
+  const std::size_t sample = result.out.find("\n\nThis is ");
+  ASSERT_NE(sample, std::string::npos) << result.out;
+  EXPECT_EQ(result.out.size() - sample, 2u + 200u + 1u) << result.out;
+}
+
+TEST(Examples, CharGptTakesAFileAndRefusesAnEmptyOne) {
+  const ScratchFolder folder;
+  const std::string path = folder / "text";
+  std::ofstream(path) << "abcabcabcabcabcabcabcabcabcabcabcabcabcabc";
+  EXPECT_EQ(run_program("example_char_gpt", {"2", path}).status, 0);
+  std::ofstream(path, std::ios::trunc) << "";
+  EXPECT_EQ(run_program("example_char_gpt", {"2", path}).status, 2);
+}
+
+TEST(Examples, MnistCnnReadsDrawnDigits) {
+  const ProgramResult result = run_program("example_mnist_cnn", {"150"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::size_t last = result.out.rfind('\n', result.out.size() - 2);
+  ASSERT_NE(last, std::string::npos);
+  EXPECT_GT(std::stod(result.out.substr(last + 1)), 95) << result.out;
+  EXPECT_NE(result.out.find(" % of 1000 test digits are right"), std::string::npos) << result.out;
+}
+
+TEST(Examples, MnistCnnReadsFiles) {
+  const ScratchFolder folder;
+  write_mnist(folder / "mnist", digits(40), digits(33));
+  const ProgramResult result = run_program("example_mnist_cnn", {"60", folder / "mnist"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("100.00 % of 33 test digits are right"), std::string::npos)
+      << result.out;
+  EXPECT_EQ(run_program("example_mnist_cnn", {"1", folder / "nothing"}).status, 1);
 }
 
 }  // namespace
