@@ -111,8 +111,7 @@ bool parse(const Arguments& args, CharsOptions& chars, Options& options) {
   options
       .optional_argument("FILE", "the text to learn; with --resume, the same again unless given",
                          &chars.file)
-      .setting("--model", "KIND", "gpt, mamba or mamba2", &chars.model.kind,
-               language_model_kinds())
+      .setting("--model", "KIND", "gpt, mamba or mamba2", &chars.model.kind, language_model_kinds())
       .setting("--layers", "N", "blocks of the model", &chars.model.layers)
       .setting("--width", "N", "numbers for each character", &chars.model.width)
       .setting("--heads", "N", "of attention, and of mamba2", &chars.model.heads)

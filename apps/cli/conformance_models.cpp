@@ -65,9 +65,9 @@ void check_parallel(const ModelCase& c, const Model& model, const Array& ids) {
   if (ids.shape.size() != 2 || ids.shape[1] < 2)
     throw Error("input_ids should be [batch, length] with a length of 2 or more, but is " +
                 to_string(ids.shape));
-  auto training = compile(model, logits_and_loss<Model>,
-                          {.inputs = {{"ids", InputDecl(Shape(ids.shape), i32)}},
-                           .device = c.device});
+  auto training =
+      compile(model, logits_and_loss<Model>,
+              {.inputs = {{"ids", InputDecl(Shape(ids.shape), i32)}}, .device = c.device});
   training.upload_params(c.loaded.folder, c.loaded.upload);
   const RunResult result = training.run({{"ids", ids.ints}});
   c.check("logits", Array::of(result["logits"]), kLogitsTolerance);

@@ -13,7 +13,6 @@ namespace tensorgrad::cli {
 
 namespace {
 
-
 bool all_finite(const ParamValues& params) {
   for (const auto& [name, values] : params) {
     for (const float value : values) {

@@ -39,6 +39,10 @@ class Decoder {
                 }),
                 std::move(options)) {}
 
+  // A copy would share the states: two texts would become one.
+  Decoder(Decoder&&) = default;
+  Decoder& operator=(Decoder&&) = default;
+
   /// Of the model, if they are not shared; see Forward::upload_params.
   void upload_params(const ParamValues& values, UploadOptions options = {}) {
     step().upload_params(values, options);

@@ -83,7 +83,7 @@ struct Mamba2Options {
   std::int64_t chunk = 64;     ///< time steps that are worked on as matrices
   bool bias = false;           ///< of in_proj and out_proj
   bool conv_bias = true;
-  double eps = 1e-5;  ///< of the gated norm
+  double eps = 1e-5;                                                     ///< of the gated norm
   double dt_low = 0, dt_high = std::numeric_limits<double>::infinity();  ///< what Δ is clamped to
   TimeStepInit dt_init = {};
   double out_scale = 1;  ///< of out_proj's first values

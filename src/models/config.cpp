@@ -37,8 +37,8 @@ Config::Config(const std::string& folder)
   try {
     json_ = Json::parse(strict_json(read_text(path_)));
   } catch (const Json::exception& error) {
-    io::fail_at_path(path_, "The file is not valid JSON: " + io::printable(error.what(), 200) +
-                                ".");
+    io::fail_at_path(path_,
+                     "The file is not valid JSON: " + io::printable(error.what(), 200) + ".");
   }
   if (!json_.is_object())
     io::fail_at_path(path_, "The file should hold a JSON object, but holds " +
@@ -61,8 +61,8 @@ void Config::refuse(const char* name, const std::string& sentence) const {
   const std::string given =
       value ? io::printable(value->dump(-1, ' ', true, Json::error_handler_t::replace), kShown)
             : "missing";
-  io::fail_at_path(path_, "The field \"" + std::string(name) + "\" is " + given + ", but " +
-                              sentence);
+  io::fail_at_path(path_,
+                   "The field \"" + std::string(name) + "\" is " + given + ", but " + sentence);
 }
 
 std::string Config::text(const char* name, const std::optional<std::string>& fallback) const {

@@ -29,8 +29,9 @@ std::vector<MaterializedParam> declared_params(const LanguageModel& model) {
 
 std::string read_type(const models::Config& config) {
   if (!config.has("model_type"))
-    io::fail_at_path(config.path(), "The file names no model_type, so it is no model in Hugging "
-                                    "Face form.");
+    io::fail_at_path(config.path(),
+                     "The file names no model_type, so it is no model in Hugging "
+                     "Face form.");
   return config.text("model_type");
 }
 
@@ -62,7 +63,8 @@ LoadedLanguageModel load_language_model(const std::string& folder) {
                                  [&](const Type& t) { return name == t.name; });
   if (type == std::end(kTypes)) {
     std::string known;
-    for (const std::string& each : language_model_types()) known += (known.empty() ? "" : ", ") + each;
+    for (const std::string& each : language_model_types())
+      known += (known.empty() ? "" : ", ") + each;
     config.refuse("model_type", "the types that can be read are: " + known + ".");
   }
   const SafetensorsFile file = SafetensorsFile::open_model(folder);
@@ -86,11 +88,9 @@ ParamValues read_params(const LoadedLanguageModel& loaded) {
   const SafetensorsFile file = SafetensorsFile::open_model(loaded.folder);
   UploadReport report;
   ParamValues values;
-  for (const WeightPlace& place :
-       find_weights(file,
-                    place_weights(declared_params(loaded.model), loaded.upload.names,
-                                  "read_params"),
-                    loaded.upload, report)) {
+  for (const WeightPlace& place : find_weights(
+           file, place_weights(declared_params(loaded.model), loaded.upload.names, "read_params"),
+           loaded.upload, report)) {
     values[place.param] = read_weight(file, place);
   }
   return values;

@@ -10,8 +10,8 @@ namespace {
 std::int64_t layer_count(const Config& config, const SafetensorsFile& file) {
   const std::int64_t count = config.size("num_hidden_layers");
   if (count > static_cast<std::int64_t>(file.tensors().size()))
-    config.refuse("num_hidden_layers", "the files hold " + std::to_string(file.tensors().size()) +
-                                           " tensors in all.");
+    config.refuse("num_hidden_layers",
+                  "the files hold " + std::to_string(file.tensors().size()) + " tensors in all.");
   return count;
 }
 
@@ -34,15 +34,16 @@ template <class Mixer>
 Family make(const Config& config, const SafetensorsFile& file, std::int64_t dim,
             const typename Mixer::Options& mixer, bool tied_by_default) {
   const bool tied = config.flag("tie_word_embeddings", tied_by_default);
-  Family family{.model = nn::StateSpaceLM<Mixer>(
-                    config.size("vocab_size"), dim, layer_count(config, file),
-                    {.mixer = mixer, .tied = tied, .eps = config.number("layer_norm_epsilon", 1e-5)})};
+  Family family{
+      .model = nn::StateSpaceLM<Mixer>(
+          config.size("vocab_size"), dim, layer_count(config, file),
+          {.mixer = mixer, .tied = tied, .eps = config.number("layer_norm_epsilon", 1e-5)})};
   // Converted checkpoints of the first days say `embedding`.
   const bool early = file.has("backbone.embedding.weight");
-  family.names = Rename{{"*", "backbone.*"},
-                        {"backbone.lm_head.*", "lm_head.*"},
-                        {"backbone.embeddings.*",
-                         early ? "backbone.embedding.*" : "backbone.embeddings.*"}};
+  family.names =
+      Rename{{"*", "backbone.*"},
+             {"backbone.lm_head.*", "lm_head.*"},
+             {"backbone.embeddings.*", early ? "backbone.embedding.*" : "backbone.embeddings.*"}};
   if (tied) family.spare = {"lm_head.weight"};
   return family;
 }

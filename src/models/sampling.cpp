@@ -38,8 +38,7 @@ std::int32_t choose_token(std::span<const float> logits, const Sampling& samplin
 
   const auto all = static_cast<std::int64_t>(logits.size());
   const std::int64_t count = sampling.top_k > 0 ? std::min(sampling.top_k, all) : all;
-  const std::vector<std::int32_t> candidates =
-      likeliest(logits, static_cast<std::size_t>(count));
+  const std::vector<std::int32_t> candidates = likeliest(logits, static_cast<std::size_t>(count));
   std::vector<double> weights;
   for (const std::int32_t token : candidates) {
     const double below = static_cast<double>(logits[static_cast<std::size_t>(token)]) - *highest;

@@ -67,8 +67,8 @@ ScanResult single_step(const Sizes& s, const Tensor& dx, const Tensor& log_decay
 
 ScanResult by_chunks(const Sizes& s, const Tensor& dx, const Tensor& log_decay, const Tensor& B,
                      const Tensor& C, const Tensor& state, std::int64_t longest) {
-  const std::int64_t chunk = std::min(longest, s.length),
-                     chunks = (s.length + chunk - 1) / chunk, each = s.heads_each();
+  const std::int64_t chunk = std::min(longest, s.length), chunks = (s.length + chunk - 1) / chunk,
+                     each = s.heads_each();
   // [B, L, rest] → [B, chunks, chunk, rest]
   const auto cut = [&](const Tensor& t, const std::vector<std::int64_t>& rest) {
     const Tensor flat = reshape(t, {s.batch, s.length, -1});
@@ -78,10 +78,11 @@ ScanResult by_chunks(const Sizes& s, const Tensor& dx, const Tensor& log_decay, 
     return reshape(whole, shape);
   };
   // K chunks, Q steps, G groups, R heads of each, P channels, N states.
-  const Tensor x = cut(dx, {s.groups, each, s.dim});                            // [B, K, Q, G, R, P]
-  const Tensor b = swap_axes(cut(B, {s.groups, s.states}), 2, 3);               // [B, K, G, Q, N]
-  const Tensor c = swap_axes(cut(C, {s.groups, s.states}), 2, 3);               // [B, K, G, Q, N]
-  const Tensor logs = permute(cut(log_decay, {s.groups, each}), {0, 1, 3, 4, 2});  // [B, K, G, R, Q]
+  const Tensor x = cut(dx, {s.groups, each, s.dim});               // [B, K, Q, G, R, P]
+  const Tensor b = swap_axes(cut(B, {s.groups, s.states}), 2, 3);  // [B, K, G, Q, N]
+  const Tensor c = swap_axes(cut(C, {s.groups, s.states}), 2, 3);  // [B, K, G, Q, N]
+  const Tensor logs =
+      permute(cut(log_decay, {s.groups, each}), {0, 1, 3, 4, 2});  // [B, K, G, R, Q]
   const Tensor sums = cumsum(logs, -1);
   const Tensor total = narrow(sums, -1, chunk - 1, 1);  // [B, K, G, R, 1]
 
@@ -115,8 +116,8 @@ ScanResult chunked_scan(Operand input, const Tensor& dt, const Tensor& A_log, co
   const Tensor& x = input.tensor();
   const Sizes s = check(x, dt, A_log, B, C, D, options, input.site());
   const Tensor dx = x * expand_dims(dt, -1), log_decay = dt * -exp(A_log);
-  const Tensor state = options.initial_state ? *options.initial_state
-                                             : zeros({s.batch, s.heads, s.dim, s.states});
+  const Tensor state =
+      options.initial_state ? *options.initial_state : zeros({s.batch, s.heads, s.dim, s.states});
   ScanResult scan = s.length == 1 ? single_step(s, dx, log_decay, B, C, state)
                                   : by_chunks(s, dx, log_decay, B, C, state, options.chunk);
   scan.y = scan.y + expand_dims(D, -1) * x;

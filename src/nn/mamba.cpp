@@ -35,8 +35,8 @@ Init state_rates() {
 /// The scan over a single time step: what a chunk's kernels would give, without chunks.
 ScanResult single_step(const Tensor& u, const Tensor& delta, const Tensor& A_log, const Tensor& B,
                        const Tensor& C, const Tensor& D, const Tensor& state) {
-  const Tensor input = swap_axes(u, 1, 2);                 // [B, channels, 1]
-  const Tensor step = softplus(swap_axes(delta, 1, 2));    // [B, channels, 1]
+  const Tensor input = swap_axes(u, 1, 2);                                 // [B, channels, 1]
+  const Tensor step = softplus(swap_axes(delta, 1, 2));                    // [B, channels, 1]
   const Tensor next = exp(step * -exp(A_log)) * state + step * input * B;  // B is [B, 1, states]
   const Tensor y = expand_dims(sum(next * C, {.axes = -1}), 1);
   return {y + D * u, next};
@@ -66,8 +66,8 @@ Past Mamba::no_past(std::int64_t batch) const {
 }
 
 Past Mamba::state_past(const std::string& name, std::int64_t batch) const {
-  return declare_past(name, past_shape(batch, options.taps, options.inner,
-                                       {batch, options.inner, options.states}));
+  return declare_past(
+      name, past_shape(batch, options.taps, options.inner, {batch, options.inner, options.states}));
 }
 
 Tensor Mamba::mix(const Operand& x, Past* past) const {

@@ -88,10 +88,9 @@ Tensor Mamba2::mix(const Operand& x, Past* past) const {
   const std::int64_t batch = mixed.shape(0), length = mixed.shape(1);
   ChunkedScanOptions how{.chunk = options.chunk};
   if (past) how.initial_state = past->state;
-  const ScanResult scan = chunked_scan(
-      reshape(xBC[0], {batch, length, heads(), options.head_dim}), dt, A_log,
-      reshape(xBC[1], {batch, length, groups, states}),
-      reshape(xBC[2], {batch, length, groups, states}), D, how);
+  const ScanResult scan = chunked_scan(reshape(xBC[0], {batch, length, heads(), options.head_dim}),
+                                       dt, A_log, reshape(xBC[1], {batch, length, groups, states}),
+                                       reshape(xBC[2], {batch, length, groups, states}), D, how);
   if (past) past->state = scan.final_state;
   return out_proj(norm(reshape(scan.y, {batch, length, options.inner}) * gate));
 }

@@ -48,8 +48,7 @@ TEST_P(States, ResetGivesTheFirstValuesBack) {
   auto forward = program();
   run(forward, 1, 2);
   forward.reset_states();
-  EXPECT_EQ(forward.download_states().at("count").as<std::int32_t>(),
-            std::vector<std::int32_t>{5});
+  EXPECT_EQ(forward.download_states().at("count").as<std::int32_t>(), std::vector<std::int32_t>{5});
   EXPECT_EQ(run(forward, 3, 4), (std::vector<float>{3, 4}));
 }
 

@@ -23,8 +23,7 @@ struct Continuation {
   std::string prompt, rest;
 };
 Continuation expected(const std::string& model) {
-  const SafetensorsFile file =
-      SafetensorsFile::open(kFixtures + model + "/expected.safetensors");
+  const SafetensorsFile file = SafetensorsFile::open(kFixtures + model + "/expected.safetensors");
   const std::vector<std::int32_t> all = file.read_i32("greedy");
   const auto given = file.info("input_ids").shape[1];
   return {join({all.begin(), all.begin() + given}), join({all.begin() + given, all.end()})};
@@ -88,8 +87,8 @@ TEST(GenerateCommand, AnEndTokenStopsItOnRequest) {
   Json config = Json::parse(std::ifstream(folder / "model/config.json"));
   config["eos_token_id"] = {std::stoi(ids[0])};
   std::ofstream(folder / "model/config.json") << config;
-  const std::vector<std::string> args = {"generate",  folder / "model", "--device", "cpu",
-                                         "--ids",     "5",              "--tokens", "12"};
+  const std::vector<std::string> args = {"generate", folder / "model", "--device", "cpu", "--ids",
+                                         "5",        "--tokens",       "12"};
   EXPECT_EQ(tensorgrad(args).out, greedy);
   std::vector<std::string> stopping = args;
   stopping.push_back("--stop-at-end");

@@ -58,9 +58,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, Fixtures, testing::Values("reference", "cpu", 
                          [](const auto& device) { return device.param; });
 
 TEST_P(Fixtures, EveryOpCasePasses) {
-  const ProgramResult result =
-      conformance(kFixtures, {"--device", GetParam(), "--skip", "mlp_*", "--skip", "gpt_*",
-                              "--skip", "mamba*"});
+  const ProgramResult result = conformance(kFixtures, {"--device", GetParam(), "--skip", "mlp_*",
+                                                       "--skip", "gpt_*", "--skip", "mamba*"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, passed(fixture("ops.json").size()) + "\n");
 }
@@ -423,7 +422,8 @@ TEST(Conformance, ModelFoldersBelongToSetsByTheirType) {
 }
 
 /// A copy of the fixture mamba in `folder` whose expected tensors a test may change.
-void copy_model(const OpFolder& folder, const std::function<void(std::vector<FileTensor>&)>& change) {
+void copy_model(const OpFolder& folder,
+                const std::function<void(std::vector<FileTensor>&)>& change) {
   std::filesystem::copy(kFixtures + "/mamba", folder.path() + "mamba");
   const std::string path = folder.path() + "mamba/expected.safetensors";
   const SafetensorsFile file = SafetensorsFile::open(kFixtures + "/mamba/expected.safetensors");

@@ -36,9 +36,9 @@ std::vector<float> parallel(const Model& model, const std::vector<std::int32_t>&
                             const Device& device, const ParamValues& params,
                             std::int64_t batch = 1) {
   const auto length = static_cast<std::int64_t>(ids.size()) / batch;
-  auto forward = compile_forward(
-      model, [](const Model& m, const Inputs& in) { return m(in["ids"]); },
-      {.inputs = {{"ids", {{batch, length}, i32}}}, .device = device});
+  auto forward =
+      compile_forward(model, [](const Model& m, const Inputs& in) { return m(in["ids"]); },
+                      {.inputs = {{"ids", {{batch, length}, i32}}}, .device = device});
   forward.upload_params(params);
   return forward.run({{"ids", ids}}).output;
 }
@@ -116,8 +116,7 @@ TEST(Decoder, SequencesOfABatchDoNotMix) {
   constexpr std::int64_t kBatch = 3, kLength = 14;
   const std::vector<std::int32_t> ids = tokens(kBatch * kLength);
   const ParamValues params = params_of(mamba2());
-  const std::vector<float> exact =
-      parallel(mamba2(), ids, Device::reference(), params, kBatch);
+  const std::vector<float> exact = parallel(mamba2(), ids, Device::reference(), params, kBatch);
   Decoder decoder(mamba2(), {.batch = kBatch, .device = Device::reference(), .pieces = {6}});
   decoder.upload_params(params);
   const std::vector<float> logits = decoder.read(ids);
@@ -173,15 +172,14 @@ TEST(Decoder, ATokenCostsTheSameWhereverItStands) {
 
 TEST(Decoder, SharesTheParametersOfATraining) {
   const nn::Mamba2LM model = mamba2();
-  auto training = compile(
-      model,
-      [](const nn::Mamba2LM& m, const Inputs& in) {
-        return cross_entropy(m(in["ids"]), in["next"]);
-      },
-      {.inputs = {{"ids", {{1, 8}, i32}}, {"next", {{1, 8}, i32}}},
-       .optimizer = AdamW{.lr = 0.05},
-       .seed = kSeed,
-       .device = Device::cpu()});
+  auto training = compile(model,
+                          [](const nn::Mamba2LM& m, const Inputs& in) {
+                            return cross_entropy(m(in["ids"]), in["next"]);
+                          },
+                          {.inputs = {{"ids", {{1, 8}, i32}}, {"next", {{1, 8}, i32}}},
+                           .optimizer = AdamW{.lr = 0.05},
+                           .seed = kSeed,
+                           .device = Device::cpu()});
   Decoder decoder(training.model(),
                   {.device = training.device(), .params = training.params(), .pieces = {4}});
   const std::vector<std::int32_t> ids = tokens(8), next = tokens(8, 10);

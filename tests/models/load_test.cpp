@@ -120,9 +120,9 @@ TEST(LoadLanguageModel, SavingGivesTheSameFileBack) {
     std::visit(
         [&](const auto& model) {
           using Model = std::decay_t<decltype(model)>;
-          auto forward = compile_forward(
-              model, [](const Model& m, const Inputs& in) { return m(in["ids"]); },
-              {.inputs = {{"ids", {{1, 2}, i32}}}, .device = Device::reference()});
+          auto forward =
+              compile_forward(model, [](const Model& m, const Inputs& in) { return m(in["ids"]); },
+                              {.inputs = {{"ids", {{1, 2}, i32}}}, .device = Device::reference()});
           forward.upload_params(loaded.folder, loaded.upload);
           forward.save_params((folder / "model.safetensors").string(),
                               {.names = loaded.upload.names});

@@ -1,6 +1,8 @@
 // The state-space layers: what their parameters are called, how they start, and that the past they
 // are given is the past they would have read. Their values are checked against transformers' in
 // tests/conformance.
+#include "tensorgrad/mamba.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 
 #include "support/evaluate.hpp"
 #include "tensorgrad/compile.hpp"
-#include "tensorgrad/mamba.hpp"
 
 namespace tensorgrad::test {
 namespace {
@@ -124,9 +125,9 @@ TEST(MambaLayer, WeightsStartAsPublished) {
     for (const float v : first_values(*t.spec())) most = std::max(most, std::abs(double(v)));
     return most;
   };
-  EXPECT_NEAR(bound(layer.dt_proj.W), 1.0 / 3, 0.01);    // dt_rank^−½
-  EXPECT_NEAR(bound(layer.conv1d.W), 0.5, 0.01);         // taps^−½
-  EXPECT_NEAR(bound(layer.in_proj.W), 1.0 / 8, 0.001);   // dim^−½
+  EXPECT_NEAR(bound(layer.dt_proj.W), 1.0 / 3, 0.01);   // dt_rank^−½
+  EXPECT_NEAR(bound(layer.conv1d.W), 0.5, 0.01);        // taps^−½
+  EXPECT_NEAR(bound(layer.in_proj.W), 1.0 / 8, 0.001);  // dim^−½
   const std::vector<float> rates = first_values(*layer.A_log.spec());
   for (std::size_t i = 0; i < rates.size(); ++i)
     ASSERT_FLOAT_EQ(rates[i], std::log(static_cast<float>(i % 5 + 1)));
@@ -197,8 +198,8 @@ void expect_pieces_make_the_whole(const Mixer& layer, std::int64_t dim) {
 
 TEST(MambaLayer, PiecesMakeTheWhole) {
   expect_pieces_make_the_whole(nn::Mamba(6, {.states = 3}), 6);
-  expect_pieces_make_the_whole(
-      nn::Mamba(6, {.states = 3, .discretization = Discretization::Zoh}), 6);
+  expect_pieces_make_the_whole(nn::Mamba(6, {.states = 3, .discretization = Discretization::Zoh}),
+                               6);
 }
 
 TEST(MambaLayer, AConvolutionOfOneTapHasNoWindow) {

@@ -661,8 +661,9 @@ void chunked_scan_cases(Cases& cases) {
     const char* name;
     std::int64_t batch, length, heads, dim, groups, states, chunk;
   };
-  for (const Size& s : {Size{"one_step", 2, 1, 4, 3, 2, 2, 4}, Size{"one_chunk", 1, 5, 2, 3, 1, 4, 8},
-                        Size{"padded_chunks", 2, 7, 4, 2, 2, 3, 3}}) {
+  for (const Size& s :
+       {Size{"one_step", 2, 1, 4, 3, 2, 2, 4}, Size{"one_chunk", 1, 5, 2, 3, 1, 4, 8},
+        Size{"padded_chunks", 2, 7, 4, 2, 2, 3, 3}}) {
     const Shape inputs{s.batch, s.length, s.groups, s.states};
     cases.add("chunked_scan", s.name,
               {{{s.batch, s.length, s.heads, s.dim}},
