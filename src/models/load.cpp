@@ -9,6 +9,8 @@ namespace tensorgrad {
 
 namespace {
 
+constexpr const char* kWho = "load_language_model";
+
 struct Type {
   const char* name;
   models::Family (*make)(const models::Config&, const SafetensorsFile&);
@@ -42,12 +44,11 @@ FileUploadOptions fit(const models::Family& family, const SafetensorsFile& file)
   upload.ignore_extra = std::any_of(family.spare.begin(), family.spare.end(),
                                     [&](const std::string& name) { return file.has(name); });
   UploadReport report;
-  find_weights(file,
-               place_weights(declared_params(family.model), upload.names, "load_language_model"),
-               upload, report);
+  const auto places = place_weights(declared_params(family.model), upload.names, kWho);
+  find_weights(file, places, upload, report, kWho);
   for (const std::string& name : report.extra) {
     if (std::find(family.spare.begin(), family.spare.end(), name) == family.spare.end()) {
-      io::fail_at_path(file.path(), "load_language_model: the tensor " + io::quoted(name) +
+      io::fail_at_path(file.path(), std::string(kWho) + ": the tensor " + io::quoted(name) +
                                         " has no place in the model.");
     }
   }
@@ -86,13 +87,12 @@ Decoder LoadedLanguageModel::decoder(DecoderOptions options) const {
 
 ParamValues read_params(const LoadedLanguageModel& loaded) {
   const SafetensorsFile file = SafetensorsFile::open_model(loaded.folder);
+  const auto places =
+      place_weights(declared_params(loaded.model), loaded.upload.names, "read_params");
   UploadReport report;
   ParamValues values;
-  for (const WeightPlace& place : find_weights(
-           file, place_weights(declared_params(loaded.model), loaded.upload.names, "read_params"),
-           loaded.upload, report)) {
+  for (const WeightPlace& place : find_weights(file, places, loaded.upload, report, "read_params"))
     values[place.param] = read_weight(file, place);
-  }
   return values;
 }
 

@@ -8,7 +8,8 @@
 // A last chunk that is not full is padded with Δ = 0, which changes no state.
 #include <algorithm>
 
-#include "nn/state_space.hpp"
+#include "ops/rule.hpp"
+#include "tensorgrad/mamba.hpp"
 
 namespace tensorgrad::nn {
 
@@ -24,9 +25,9 @@ struct Sizes {
 
 Sizes check(const Tensor& x, const Tensor& dt, const Tensor& A_log, const Tensor& B,
             const Tensor& C, const Tensor& D, const ChunkedScanOptions& options, Site site) {
-  const auto fail = [&](const std::string& what) {
-    throw ShapeError("chunked_scan: " + what + "\n  at " + current_site(site).to_string());
-  };
+  const auto fail = [&](const std::string& what) { fail_op("chunked_scan", what, site); };
+  for (const Tensor& t : {dt, A_log, B, C, D}) check_operand("chunked_scan", t, site);
+  if (options.initial_state) check_operand("chunked_scan", *options.initial_state, site);
   if (x.rank() != 4 || B.rank() != 4 || x.shape(2) % B.shape(2) != 0) {
     fail("x must be [batch, length, heads, dim] and B [batch, length, groups, states], where the " +
          std::string("groups divide the heads, not ") + x.type().to_string() + " and " +
@@ -66,9 +67,10 @@ ScanResult single_step(const Sizes& s, const Tensor& dx, const Tensor& log_decay
 }
 
 ScanResult by_chunks(const Sizes& s, const Tensor& dx, const Tensor& log_decay, const Tensor& B,
-                     const Tensor& C, const Tensor& state, std::int64_t longest) {
-  const std::int64_t chunk = std::min(longest, s.length), chunks = (s.length + chunk - 1) / chunk,
-                     each = s.heads_each();
+                     const Tensor& C, const ChunkedScanOptions& options) {
+  const std::optional<Tensor>& initial = options.initial_state;
+  const std::int64_t chunk = std::min(options.chunk, s.length),
+                     chunks = (s.length + chunk - 1) / chunk, each = s.heads_each();
   // [B, L, rest] → [B, chunks, chunk, rest]
   const auto cut = [&](const Tensor& t, const std::vector<std::int64_t>& rest) {
     const Tensor flat = reshape(t, {s.batch, s.length, -1});
@@ -91,21 +93,26 @@ ScanResult by_chunks(const Sizes& s, const Tensor& dx, const Tensor& log_decay, 
   const Tensor inside = matmul(scores * decays, permute(x, {0, 1, 3, 4, 2, 5}));  // [.., R, Q, P]
 
   const Tensor left = permute(x, {0, 1, 3, 4, 5, 2}) * expand_dims(exp(total - sums), -2);
-  const Tensor added = matmul(reshape(left, {s.batch, chunks, s.groups, each * s.dim, chunk}), b);
   const Shape states_shape{s.batch, chunks, s.heads, s.dim, s.states};
+  const Tensor added = reshape(
+      matmul(reshape(left, {s.batch, chunks, s.groups, each * s.dim, chunk}), b), states_shape);
+  // [B, K, G, R, Q, P] → [B, L, H, P]
+  const auto in_order = [&](const Tensor& t) {
+    const Tensor y = permute(t, {0, 1, 4, 2, 3, 5});
+    return narrow(reshape(y, {s.batch, chunks * chunk, s.heads, s.dim}), 1, 0, s.length);
+  };
+  if (chunks == 1 && !initial) return {in_order(inside), squeeze(added, 1)};
+
   const Tensor factors =
       broadcast_to(reshape(exp(total), {s.batch, chunks, s.heads, 1, 1}), states_shape);
-  const Tensor states = linear_scan(factors, reshape(added, states_shape), state, 1);
-
+  const Tensor states = linear_scan(
+      factors, added, initial ? *initial : zeros({s.batch, s.heads, s.dim, s.states}), 1);
   const Tensor starts =
       reshape(narrow(states, 1, 0, chunks), {s.batch, chunks, s.groups, each * s.dim, s.states});
   const Tensor seen = reshape(matmul(c, swap_axes(starts, -1, -2)),
                               {s.batch, chunks, s.groups, chunk, each, s.dim});
   const Tensor before = swap_axes(seen, 3, 4) * expand_dims(exp(sums), -1);  // [.., R, Q, P]
-
-  const Tensor y = permute(inside + before, {0, 1, 4, 2, 3, 5});  // [B, K, Q, G, R, P]
-  return {narrow(reshape(y, {s.batch, chunks * chunk, s.heads, s.dim}), 1, 0, s.length),
-          squeeze(narrow(states, 1, chunks, 1), 1)};
+  return {in_order(inside + before), squeeze(narrow(states, 1, chunks, 1), 1)};
 }
 
 }  // namespace
@@ -113,13 +120,12 @@ ScanResult by_chunks(const Sizes& s, const Tensor& dx, const Tensor& log_decay, 
 ScanResult chunked_scan(Operand input, const Tensor& dt, const Tensor& A_log, const Tensor& B,
                         const Tensor& C, const Tensor& D, ChunkedScanOptions options) {
   SiteScope scope(input.site());
-  const Tensor& x = input.tensor();
+  const Tensor x = float_tensor("chunked_scan", input);
   const Sizes s = check(x, dt, A_log, B, C, D, options, input.site());
   const Tensor dx = x * expand_dims(dt, -1), log_decay = dt * -exp(A_log);
-  const Tensor state =
-      options.initial_state ? *options.initial_state : zeros({s.batch, s.heads, s.dim, s.states});
-  ScanResult scan = s.length == 1 ? single_step(s, dx, log_decay, B, C, state)
-                                  : by_chunks(s, dx, log_decay, B, C, state, options.chunk);
+  ScanResult scan = s.length == 1 && options.initial_state
+                        ? single_step(s, dx, log_decay, B, C, *options.initial_state)
+                        : by_chunks(s, dx, log_decay, B, C, options);
   scan.y = scan.y + expand_dims(D, -1) * x;
   return scan;
 }

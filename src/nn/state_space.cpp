@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/rule.hpp"
+
 namespace tensorgrad::nn {
 
 PastShape past_shape(std::int64_t batch, std::int64_t taps, std::int64_t channels, Shape state) {
@@ -115,6 +117,15 @@ std::vector<StateSpaceBlock<Mixer>> make_blocks(std::int64_t dim, std::int64_t c
   return blocks;
 }
 
+/// [B, L] ids to [B, L, dim].
+Tensor embed(const Embedding& embeddings, const Tensor& ids, Site site) {
+  check_operand("StateSpaceLM", ids, site);
+  if (ids.rank() != 2 || ids.dtype() != i32)
+    fail_op("StateSpaceLM", "ids must be i32[batch, length], not " + ids.type().to_string() + ".",
+            site);
+  return embeddings(ids, site);
+}
+
 }  // namespace
 
 template <class Mixer>
@@ -129,7 +140,7 @@ StateSpaceLM<Mixer>::StateSpaceLM(std::int64_t vocabulary, std::int64_t dim, std
 template <class Mixer>
 Tensor StateSpaceLM<Mixer>::operator()(const Tensor& ids, Site site) const {
   SiteScope scope(site);
-  Tensor x = embeddings(ids, site);
+  Tensor x = embed(embeddings, ids, site);
   for (const StateSpaceBlock<Mixer>& layer : layers) x = layer(x);
   return logits(x);
 }
@@ -137,7 +148,7 @@ Tensor StateSpaceLM<Mixer>::operator()(const Tensor& ids, Site site) const {
 template <class Mixer>
 Tensor StateSpaceLM<Mixer>::decode(const Tensor& ids, Site site) const {
   SiteScope scope(site);
-  Tensor x = embeddings(ids, site);  // [B, L, dim]
+  Tensor x = embed(embeddings, ids, site);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Past before =
         layers[i].mixer.state_past("layers." + std::to_string(i) + ".mixer", x.shape(0));

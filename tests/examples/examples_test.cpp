@@ -100,12 +100,6 @@ TEST(Examples, AttentionMapsAddsAndDrawsEveryHead) {
   EXPECT_EQ(first_rows, 2);
 }
 
-/// What stands after `label`, where it occurs last.
-double number_after(const std::string& text, const std::string& label) {
-  const std::size_t at = text.rfind(label);
-  return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + label.size()));
-}
-
 TEST(Examples, CharGptLearnsARhyme) {
   const ProgramResult result = run_program("example_char_gpt", {"100"});
   EXPECT_EQ(result.status, 0) << result.err;

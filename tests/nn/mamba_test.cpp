@@ -228,6 +228,18 @@ TEST(MambaLayer, SizesThatCannotBeAreRefused) {
                   {"TimeStepInit: min 0.2"});
 }
 
+TEST(MambaLayer, IdsAreABatchOfSequences) {
+  const auto read = [](Shape shape, DType dtype) {
+    return [=] {
+      nn::Mamba2LM model(10, 8, 1, {.mixer = {.head_dim = 4}});
+      materialize_params(model);
+      model.decode(zeros(shape, dtype));
+    };
+  };
+  expect_contains(error_of(read({5}, i32)), {"ids must be i32[batch, length], not i32[5]."});
+  expect_contains(error_of(read({2, 5}, f32)), {"not f32[2, 5]."});
+}
+
 TEST(MambaLayer, ErrorsPointToTheCall) {
   const std::string text = error_of([] {
     const nn::Mamba layer(8);
