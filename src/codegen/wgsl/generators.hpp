@@ -25,5 +25,9 @@ bool emit_scatter(Module& module);
 /// A kernel that is one op of class Special.
 void emit_special(Module& module);
 void emit_linear_scan(Module& module);
+void emit_scan_state(Module& module);
+void emit_scan_output(Module& module);
+void emit_scan_grad_state(Module& module);
+void emit_scan_grad(Module& module);
 
 }  // namespace tensorgrad::wgsl

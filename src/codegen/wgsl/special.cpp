@@ -10,6 +10,14 @@ void emit_special(Module& module) {
   switch (module.kernel.special->op) {
     case OpKind::LinearScan:
       return emit_linear_scan(module);
+    case OpKind::ScanState:
+      return emit_scan_state(module);
+    case OpKind::ScanOutput:
+      return emit_scan_output(module);
+    case OpKind::ScanGradState:
+      return emit_scan_grad_state(module);
+    case OpKind::ScanGrad:
+      return emit_scan_grad(module);
     default:
       throw InternalError("wgsl: no generator for " + module.kernel.name);
   }

@@ -14,6 +14,11 @@ std::unique_ptr<CpuKernel> make_special_kernel(const Kernel& kernel, const Kerne
   switch (kernel.special->op) {
     case OpKind::LinearScan:
       return make_linear_scan(kernel, context);
+    case OpKind::ScanState:
+    case OpKind::ScanOutput:
+    case OpKind::ScanGradState:
+    case OpKind::ScanGrad:
+      return make_selective_scan(kernel, context);
     default:
       throw InternalError("cpu: no implementation of " + kernel.name);
   }

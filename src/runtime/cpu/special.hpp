@@ -19,5 +19,6 @@ struct Strided {
 Strided bind(const StridedOperand& operand, const Kernel& kernel, const KernelContext& context);
 
 std::unique_ptr<CpuKernel> make_linear_scan(const Kernel& kernel, const KernelContext& context);
+std::unique_ptr<CpuKernel> make_selective_scan(const Kernel& kernel, const KernelContext& context);
 
 }  // namespace tensorgrad::cpu
