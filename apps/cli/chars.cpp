@@ -98,11 +98,7 @@ std::string indented(const std::string& text) {
 
 /// Before the model: mistakes that can be seen without the text.
 void check(const CharsOptions& chars) {
-  const LanguageConfig& model = chars.model;
-  if (model.width % model.heads != 0) {
-    throw UsageError("--width " + std::to_string(model.width) + " does not divide into --heads " +
-                     std::to_string(model.heads) + ".");
-  }
+  check_language_config(chars.model);
   if (chars.file.empty()) {
     throw UsageError(
         "`tensorgrad train chars` needs FILE: a text to learn. See `tensorgrad train chars "
@@ -115,11 +111,13 @@ bool parse(const Arguments& args, CharsOptions& chars, Options& options) {
   options
       .optional_argument("FILE", "the text to learn; with --resume, the same again unless given",
                          &chars.file)
-      .setting("--model", "KIND", "gpt", &chars.model.kind, language_model_kinds())
+      .setting("--model", "KIND", "gpt, mamba or mamba2", &chars.model.kind, language_model_kinds())
       .setting("--layers", "N", "blocks of the model", &chars.model.layers)
       .setting("--width", "N", "numbers for each character", &chars.model.width)
-      .setting("--heads", "N", "of attention", &chars.model.heads)
-      .setting("--context", "N", "characters that the model sees", &chars.model.context)
+      .setting("--heads", "N", "of attention, and of mamba2", &chars.model.heads)
+      .setting("--states", "N", "of each channel, in mamba and mamba2", &chars.model.states)
+      .setting("--context", "N", "characters of a window; more than that a gpt does not see",
+               &chars.model.context)
       .option("--evaluate-every", "N",
               "steps between looks at the held-out text; a tenth of --steps"
               "\nunless given",
@@ -131,6 +129,8 @@ bool parse(const Arguments& args, CharsOptions& chars, Options& options) {
       .example("tensorgrad train chars book.txt", "a few minutes on two cores for a GPT")
       .example("tensorgrad train chars book.txt --steps 300 --layers 2 --width 64",
                "a smaller model, sooner done")
+      .example("tensorgrad train chars book.txt --model mamba2 --states 32",
+               "a state-space model instead")
       .example("tensorgrad train chars book.txt --save book.safetensors --curve book.svg",
                "keep checkpoints, and draw the losses")
       .example("tensorgrad train chars --resume book.safetensors --steps 3000",
@@ -159,8 +159,10 @@ int train_chars(const Arguments& args) {
       "Trains a language model on a text, character by character, and lets it write more. The\n"
       "last tenth of the text is held out: the loss on it, in nats a character, says what was\n"
       "learned and not only remembered.\n\n"
-      "The model gpt is a transformer (pre-norm, learned positions). A character is a code point\n"
-      "of UTF-8; a file that is not UTF-8 is taken byte by byte. Ctrl-C ends training early.");
+      "The model gpt is a transformer (pre-norm, learned positions); mamba and mamba2 are\n"
+      "state-space models, which write each character at the same cost however long the text. A\n"
+      "character is a code point of UTF-8; a file that is not UTF-8 is taken byte by byte. Ctrl-C\n"
+      "ends training early.");
   if (!parse(args, chars, options)) return 0;
   const TrainOptions& train = chars.train;
 
@@ -191,7 +193,7 @@ int train_chars(const Arguments& args) {
     return model->step(batch.tokens, batch.next);
   };
   const auto write = [&](std::int64_t step, std::int64_t count) {
-    const auto tokens = continue_text(*model, chars.model, prompt, count, chars.temperature,
+    const auto tokens = continue_text(*model, prompt, count, chars.temperature,
                                       step_rng(train.seed, kSamples, step));
     const auto from = chars.prompt.empty() ? prompt.size() : 0;
     return printable(text.decode(std::span(tokens).subspan(from)));

@@ -6,6 +6,7 @@
 namespace tensorgrad::cli {
 
 int run_train(const Arguments& args);
+int run_generate(const Arguments& args);
 int run_devices(const Arguments& args);
 int run_inspect(const Arguments& args);
 int run_compare(const Arguments& args);

@@ -27,7 +27,8 @@ constexpr const char* kHelp =
 Runs the reference values in DIR on a device and compares. DIR may hold
   ops.json + ops.safetensors      op cases: the output and every gradient
   NAME.json + NAME.safetensors    training trajectories: losses, gradients, final parameters
-  NAME/ with config.json          models in Hugging Face form (none is supported yet)
+  NAME/ with config.json          models in Hugging Face form, with expected.safetensors: logits,
+                                  loss, gradients and greedy tokens
 
   --device D    best (the default), cpu, webgpu or reference
   --set NAME    only cases of this set
@@ -35,7 +36,7 @@ Runs the reference values in DIR on a device and compares. DIR may hold
   --skip GLOB   not the cases whose id matches
   --dump FILE   write every computed tensor to a safetensors file under the expected tensor's
                 name; those of trajectories and models have the case's id before it
-                (gpt_adamw.final.tok.weight, gpt_adamw.losses)
+                (gpt_adamw.final.tok.weight, gpt_adamw.losses, mamba.logits)
 --set, --only and --skip may be given several times.
 
 Sets: op cases and trajectories name theirs in the field "set" (core if there is none). Models of

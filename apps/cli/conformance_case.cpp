@@ -43,6 +43,18 @@ std::string to_string(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
+std::vector<float> transpose(const std::vector<float>& values, std::int64_t rows,
+                             std::int64_t columns) {
+  std::vector<float> result(values.size());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      result[static_cast<std::size_t>(c * rows + r)] =
+          values[static_cast<std::size_t>(r * columns + c)];
+    }
+  }
+  return result;
+}
+
 Array Array::of(std::vector<std::int64_t> shape, std::vector<float> values) {
   return {std::move(shape), true, std::move(values), {}};
 }

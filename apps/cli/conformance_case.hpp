@@ -33,6 +33,10 @@ struct Array {
   FeedValue feed() const { return is_float ? FeedValue(floats) : FeedValue(ints); }
 };
 
+/// [rows, columns] to [columns, rows]: between our matrices and PyTorch's.
+std::vector<float> transpose(const std::vector<float>& values, std::int64_t rows,
+                             std::int64_t columns);
+
 /// `[3, 4]`.
 std::string to_string(const std::vector<std::int64_t>& shape);
 

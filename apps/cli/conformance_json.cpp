@@ -6,45 +6,9 @@
 #include <limits>
 
 #include "tensorgrad/error.hpp"
+#include "tensorgrad/python_json.hpp"
 
 namespace tensorgrad::conformance {
-
-namespace {
-
-/// Puts quotes around the words for non-finite numbers that Python writes.
-std::string quote_non_finite(const std::string& text) {
-  static constexpr std::pair<const char*, const char*> kWords[] = {
-      {"-Infinity", "\"-inf\""}, {"Infinity", "\"inf\""}, {"NaN", "\"nan\""}};
-  std::string result;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (in_string && text[i] == '\\' && i + 1 < text.size()) {
-      result += text[i++];
-      result += text[i];
-      continue;
-    }
-    if (text[i] == '"') in_string = !in_string;
-    const char* replacement = nullptr;
-    if (!in_string) {
-      for (const auto& [word, quoted] : kWords) {
-        const std::size_t length = std::char_traits<char>::length(word);
-        if (text.compare(i, length, word) == 0) {
-          replacement = quoted;
-          i += length - 1;
-          break;
-        }
-      }
-    }
-    if (replacement) {
-      result += replacement;
-    } else {
-      result += text[i];
-    }
-  }
-  return result;
-}
-
-}  // namespace
 
 Json read_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -52,7 +16,7 @@ Json read_json(const std::string& path) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   if (file.bad()) throw IoError("Cannot read " + path + ".");
   try {
-    return Json::parse(quote_non_finite(text));
+    return Json::parse(strict_json(text));
   } catch (const Json::exception& error) {
     throw IoError(path + " is not valid JSON: " + error.what() + ".");
   }

@@ -51,6 +51,25 @@ Tensor call_rope(const Call& c) {
   return rope(c[0], options);
 }
 
+Tensor call_conv1d_causal(const Call& c) {
+  c.attrs.text({"layout"}, "");
+  return conv1d_causal(c[0], c[1], c.maybe(2), c.maybe(3));
+}
+
+// u, delta, A_log, B, C, D and perhaps an initial state; gives y, or the final state if asked for.
+Tensor call_selective_scan(const Call& c) {
+  SelectiveScanOptions options;
+  const std::string name = c.attrs.text({"discretization"}, "zoh");
+  if (name != "zoh" && name != "euler") c.fail("there is no discretization \"" + name + "\".");
+  options.discretization = name == "zoh" ? Discretization::Zoh : Discretization::Euler;
+  options.delta_softplus = c.attrs.flag({"delta_softplus"}, true);
+  options.initial_state = c.maybe(6);
+  const ScanResult result = selective_scan(c[0], c[1], c[2], c[3], c[4], c[5], options);
+  const std::string asked = c.attrs.text({"returns", "output"}, "y");
+  if (asked != "y" && asked != "final_state") c.fail("gives no \"" + asked + "\".");
+  return asked == "y" ? result.y : result.final_state;
+}
+
 // mean((tanh(x·w)·v + x)²)
 Tensor mlp_residual(const Call& c) {
   return mean(square(matmul(tanh(matmul(c[0], c[1])), c[2]) + c[0]));
@@ -165,10 +184,12 @@ const std::map<std::string, OpFn>& table() {
       // attention and position
       {"attention", call_attention},
       {"rope", call_rope},
+      // state space
+      {"selective_scan", call_selective_scan},
       // convolution and pooling
       {"conv1d", [](const Call& c) { return conv1d(c[0], c[1], c.maybe(2), c.conv()); }},
       {"conv2d", [](const Call& c) { return conv2d(c[0], c[1], c.maybe(2), c.conv()); }},
-      {"conv1d_causal", [](const Call& c) { return conv1d_causal(c[0], c[1], c.maybe(2)); }},
+      {"conv1d_causal", call_conv1d_causal},
       {"max_pool2d", [](const Call& c) { return max_pool2d(c[0], c.pool()); }},
       {"avg_pool2d", [](const Call& c) { return avg_pool2d(c[0], c.pool()); }},
       {"nearest_upsample2d", [](const Call& c) { return nearest_upsample2d(c[0], c.attrs.integer({"factor", "scale"}, 2)); }},

@@ -24,18 +24,6 @@ struct ParamName {
   bool transposed = false;
 };
 
-std::vector<float> transpose(const std::vector<float>& values, std::int64_t rows,
-                             std::int64_t columns) {
-  std::vector<float> result(values.size());
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) {
-      result[static_cast<std::size_t>(c * rows + r)] =
-          values[static_cast<std::size_t>(r * columns + c)];
-    }
-  }
-  return result;
-}
-
 /// The parameters that a file has under `init.`, and how a model here calls them.
 class ParamNames {
  public:

@@ -1,7 +1,6 @@
 #include "language_model.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "example.hpp"
 
@@ -34,6 +33,83 @@ struct Gpt {
   TENSORGRAD_MEMBERS(table, positions, blocks, norm, head)
 };
 
+Gpt make_gpt(const LanguageConfig& config) { return Gpt(config); }
+
+nn::MambaLM make_mamba(const LanguageConfig& config) {
+  return {config.vocabulary,
+          config.width,
+          config.layers,
+          {.mixer = {.states = config.states}, .tied = false}};
+}
+
+nn::Mamba2LM make_mamba2(const LanguageConfig& config) {
+  return {config.vocabulary,
+          config.width,
+          config.layers,
+          {.mixer = {.head_dim = 2 * config.width / config.heads, .states = config.states},
+           .tied = false}};
+}
+
+// ---- writing
+
+/// Reads the last `context` tokens again for each new one.
+template <class Net>
+class WindowWriter {
+ public:
+  WindowWriter(Training<Net>& training, const LanguageConfig& config)
+      : config_(config),
+        logits_(training.attach([](const Net& net, const Inputs& in) { return net(in["tokens"]); },
+                                {.inputs = {{"tokens", {{1, config.context}, i32}}}})) {}
+
+  std::vector<float> begin(const LanguageModel::Tokens& prompt) {
+    text_ = prompt;
+    return logits();
+  }
+  std::vector<float> next(std::int32_t token) {
+    text_.push_back(token);
+    return logits();
+  }
+
+ private:
+  /// A model sees only the past, so what stands after the last token does not matter.
+  std::vector<float> logits() {
+    const auto context = static_cast<std::size_t>(config_.context),
+               seen = std::min(text_.size(), context);
+    LanguageModel::Tokens window(text_.end() - static_cast<std::ptrdiff_t>(seen), text_.end());
+    window.resize(context, 0);
+    const std::vector<float> all = logits_.run({{"tokens", window}}).output;
+    const auto row = all.begin() + static_cast<std::ptrdiff_t>(seen - 1) *
+                                       static_cast<std::ptrdiff_t>(config_.vocabulary);
+    return {row, row + static_cast<std::ptrdiff_t>(config_.vocabulary)};
+  }
+
+  LanguageConfig config_;
+  Forward<Net> logits_;
+  LanguageModel::Tokens text_;
+};
+
+/// Reads each token once.
+template <class Net>
+class RecurrentWriter {
+ public:
+  RecurrentWriter(Training<Net>& training, const LanguageConfig&)
+      : decoder_(training.model(), {.device = training.device(), .params = training.params()}) {}
+
+  std::vector<float> begin(const LanguageModel::Tokens& prompt) {
+    decoder_.reset();
+    return decoder_.read(prompt);
+  }
+  std::vector<float> next(std::int32_t token) { return decoder_.read(token); }
+
+ private:
+  Decoder decoder_;
+};
+
+template <class Net>
+concept Recurrent = requires(const Net& net, const Tensor& ids) {
+  net.decode(ids);
+};
+
 // ---- what is made of each
 
 InputDecls inputs(std::int64_t batch, std::int64_t context) {
@@ -48,23 +124,21 @@ Tensor loss(const Net& net, const Inputs& in) {
 template <class Net>
 class Compiled final : public LanguageModel {
  public:
-  Compiled(const LanguageConfig& config, std::int64_t batch, const Optimizer& optimizer,
-           std::uint64_t seed, const Device& device)
-      : config_(config),
-        training_(compile(Net(config), loss<Net>,
+  Compiled(const Net& net, const LanguageConfig& config, std::int64_t batch,
+           const Optimizer& optimizer, std::uint64_t seed, const Device& device)
+      : training_(compile(net, loss<Net>,
                           {.inputs = inputs(batch, config.context),
                            .optimizer = optimizer,
                            .seed = seed,
                            .device = device})),
         losses_(training_.attach(
-            [](const Net& net, const Inputs& in) {
+            [](const Net& model, const Inputs& in) {
               const Tensor each =
-                  cross_entropy(net(in["tokens"]), in["next"], {.reduction = Reduction::None});
+                  cross_entropy(model(in["tokens"]), in["next"], {.reduction = Reduction::None});
               return mean(each, {.axes = -1});
             },
             {.inputs = inputs(batch, config.context)})),
-        logits_(training_.attach([](const Net& net, const Inputs& in) { return net(in["tokens"]); },
-                                 {.inputs = {{"tokens", {{1, config.context}, i32}}}})) {}
+        writer_(training_, config) {}
 
   Trainee trainee() override { return cli::trainee(training_); }
   PendingLoss step(const Tokens& tokens, const Tokens& next) override {
@@ -73,20 +147,14 @@ class Compiled final : public LanguageModel {
   std::vector<float> losses(const Tokens& tokens, const Tokens& next) override {
     return losses_.run({{"tokens", tokens}, {"next", next}}).output;
   }
-  /// A model sees only the past, so what stands after the last token does not matter.
-  std::vector<float> logits(std::span<const std::int32_t> tokens) override {
-    Tokens window(static_cast<std::size_t>(config_.context), 0);
-    std::copy(tokens.begin(), tokens.end(), window.begin());
-    const std::vector<float> all = logits_.run({{"tokens", window}}).output;
-    const auto row = all.begin() + static_cast<std::ptrdiff_t>(tokens.size() - 1) *
-                                       static_cast<std::ptrdiff_t>(config_.vocabulary);
-    return {row, row + static_cast<std::ptrdiff_t>(config_.vocabulary)};
-  }
+  std::vector<float> begin_text(const Tokens& prompt) override { return writer_.begin(prompt); }
+  std::vector<float> next_text(std::int32_t token) override { return writer_.next(token); }
 
  private:
-  LanguageConfig config_;
+  using Writer = std::conditional_t<Recurrent<Net>, RecurrentWriter<Net>, WindowWriter<Net>>;
   Training<Net> training_;
-  Forward<Net> losses_, logits_;
+  Forward<Net> losses_;
+  Writer writer_;
 };
 
 // ---- the list of them
@@ -98,22 +166,25 @@ struct Kind {
   CompiledIR (*stages)(const LanguageConfig&, std::int64_t batch, const Optimizer&, const Target&);
 };
 
-template <class Net>
+template <auto make_net>
 Kind kind(const char* name) {
+  using Net = decltype(make_net(LanguageConfig{}));
   return {name,
           [](const LanguageConfig& config, std::int64_t batch, const Optimizer& optimizer,
              std::uint64_t seed, const Device& device) -> std::unique_ptr<LanguageModel> {
-            return std::make_unique<Compiled<Net>>(config, batch, optimizer, seed, device);
+            return std::make_unique<Compiled<Net>>(make_net(config), config, batch, optimizer, seed,
+                                                   device);
           },
           [](const LanguageConfig& config, std::int64_t batch, const Optimizer& optimizer,
              const Target& target) {
-            return compile_stages(Net(config), loss<Net>, inputs(batch, config.context), optimizer,
-                                  target);
+            return compile_stages(make_net(config), loss<Net>, inputs(batch, config.context),
+                                  optimizer, target);
           }};
 }
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> table = {kind<Gpt>("gpt")};
+  static const std::vector<Kind> table = {kind<make_gpt>("gpt"), kind<make_mamba>("mamba"),
+                                          kind<make_mamba2>("mamba2")};
   return table;
 }
 
@@ -132,6 +203,17 @@ std::vector<std::string> language_model_kinds() {
   return names;
 }
 
+void check_language_config(const LanguageConfig& config) {
+  // Attention's heads divide the width; Mamba-2's divide its inner channels, twice as many.
+  const std::int64_t divided = config.kind == "gpt"      ? config.width
+                               : config.kind == "mamba2" ? 2 * config.width
+                                                         : config.heads;
+  if (divided % config.heads != 0) {
+    throw UsageError("--width " + std::to_string(config.width) + " does not divide into --heads " +
+                     std::to_string(config.heads) + ".");
+  }
+}
+
 std::unique_ptr<LanguageModel> make_language_model(const LanguageConfig& config, std::int64_t batch,
                                                    const Optimizer& optimizer, std::uint64_t seed,
                                                    const Device& device) {
@@ -143,30 +225,12 @@ CompiledIR language_model_stages(const LanguageConfig& config, std::int64_t batc
   return find_kind(config.kind).stages(config, batch, optimizer, target);
 }
 
-std::int32_t draw_token(std::span<const float> logits, double temperature, Rng& rng) {
-  const float highest = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> weights;
-  double sum = 0;
-  for (const float logit : logits) {
-    weights.push_back(std::exp((static_cast<double>(logit) - highest) / temperature));
-    sum += weights.back();
-  }
-  double left = rng.uniform() * sum;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    left -= weights[i];
-    if (left < 0) return static_cast<std::int32_t>(i);
-  }
-  return static_cast<std::int32_t>(weights.size()) - 1;
-}
-
-std::vector<std::int32_t> continue_text(LanguageModel& model, const LanguageConfig& config,
-                                        std::vector<std::int32_t> prompt, std::int64_t count,
-                                        double temperature, Rng rng) {
-  const auto context = static_cast<std::size_t>(config.context);
+std::vector<std::int32_t> continue_text(LanguageModel& model, std::vector<std::int32_t> prompt,
+                                        std::int64_t count, double temperature, Rng rng) {
+  std::vector<float> logits = model.begin_text(prompt);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::size_t seen = std::min(prompt.size(), context);
-    const std::span<const std::int32_t> recent(prompt.data() + prompt.size() - seen, seen);
-    prompt.push_back(draw_token(model.logits(recent), temperature, rng));
+    prompt.push_back(choose_token(logits, {.temperature = temperature}, rng));
+    if (i + 1 < count) logits = model.next_text(prompt.back());
   }
   return prompt;
 }

@@ -1,11 +1,10 @@
 // The seam between training on characters and the model that learns them. A new kind of model is a
 // struct with a call operator, tokens i32[B, T] to logits f32[B, T, V], and a line in
-// language_model.cpp.
+// language_model.cpp. One that has `decode` (see decoder.hpp) writes with it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@ namespace tensorgrad::cli {
 struct LanguageConfig {
   std::string kind = "gpt";
   std::int64_t layers = 4, width = 128, heads = 4;
+  std::int64_t states = 16;   ///< of each channel of a state-space model
   std::int64_t context = 64;  ///< T, the length of a window
   std::int64_t vocabulary = 0;
 };
@@ -34,11 +34,15 @@ class LanguageModel {
   virtual PendingLoss step(const Tokens& tokens, const Tokens& next) = 0;
   /// The mean loss of each of `batch` windows, without learning from them.
   virtual std::vector<float> losses(const Tokens& tokens, const Tokens& next) = 0;
-  /// What could follow: logits after the last of up to T tokens.
-  virtual std::vector<float> logits(std::span<const std::int32_t> tokens) = 0;
+  /// Begins a text: logits of what could follow `prompt`.
+  virtual std::vector<float> begin_text(const Tokens& prompt) = 0;
+  /// Goes on with it: logits of what could follow one token more.
+  virtual std::vector<float> next_text(std::int32_t token) = 0;
 };
 
-/// Throws Error if the configuration makes no model.
+/// Throws UsageError if the configuration makes no model of its kind.
+void check_language_config(const LanguageConfig& config);
+
 std::unique_ptr<LanguageModel> make_language_model(const LanguageConfig& config, std::int64_t batch,
                                                    const Optimizer& optimizer, std::uint64_t seed,
                                                    const Device& device);
@@ -47,12 +51,8 @@ std::unique_ptr<LanguageModel> make_language_model(const LanguageConfig& config,
 CompiledIR language_model_stages(const LanguageConfig& config, std::int64_t batch,
                                  const Optimizer& optimizer, const Target& target);
 
-/// An index drawn by its logit: softmax(logits / temperature).
-std::int32_t draw_token(std::span<const float> logits, double temperature, Rng& rng);
-
 /// `prompt` and `count` more tokens, one after the other.
-std::vector<std::int32_t> continue_text(LanguageModel& model, const LanguageConfig& config,
-                                        std::vector<std::int32_t> prompt, std::int64_t count,
-                                        double temperature, Rng rng);
+std::vector<std::int32_t> continue_text(LanguageModel& model, std::vector<std::int32_t> prompt,
+                                        std::int64_t count, double temperature, Rng rng);
 
 }  // namespace tensorgrad::cli

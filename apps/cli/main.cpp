@@ -20,6 +20,7 @@ struct Command {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"train", "train an example: addition, chars, mnist, sin", run_train},
+      {"generate", "continue tokens with a published language model", run_generate},
       {"inspect", "show and draw the parts of an example, or what is in a checkpoint", run_inspect},
       {"compare", "find the first op that two devices compute differently", run_compare},
       {"devices", "list what programs can run on here", run_devices},

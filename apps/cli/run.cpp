@@ -13,8 +13,6 @@ namespace tensorgrad::cli {
 
 namespace {
 
-constexpr int kSignalStatus = 128;  // plus the signal's number: what shells say of it
-
 bool all_finite(const ParamValues& params) {
   for (const auto& [name, values] : params) {
     for (const float value : values) {

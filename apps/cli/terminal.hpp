@@ -29,6 +29,8 @@ class InterruptScope {
 
 /// The signal that the last InterruptScope noted; 0: none.
 int interrupt_signal();
+/// Plus a signal's number: the exit status of what it ended, as shells say it.
+inline constexpr int kSignalStatus = 128;
 
 // ---- numbers for people
 

@@ -45,6 +45,8 @@ struct ParamRef {
 };
 using ParamRefs = std::map<std::string, ParamRef>;
 using ParamValues = std::map<std::string, std::vector<float>>;
+/// States of a program by name, as Forward::download_states gives them.
+using StateValues = std::map<std::string, Value>;
 
 struct CompileOptions {
   InputDecls inputs = {};
@@ -114,6 +116,9 @@ class Runner {
   UploadReport upload_params(const std::string& path, const FileUploadOptions& options);
   void save_params(const std::string& path, const SaveParamsOptions& options);
   ParamValues download_param_grads();
+  StateValues download_states();
+  void upload_states(const StateValues& values);
+  void reset_states();
   void reset();
   void reset_optimizer_state();
   void set_lr(double rate);
@@ -197,6 +202,12 @@ class Forward {
     return runner_->compare_devices(feed, first, second, options);
   }
 
+  /// What the states hold now: to keep it, or to hand it to another program.
+  StateValues download_states() { return runner_->download_states(); }
+  /// Sets all states of the program, whose names and types must be the same.
+  void upload_states(const StateValues& values) { runner_->upload_states(values); }
+  /// States back to their first values.
+  void reset_states() { runner_->reset_states(); }
   /// The shape of the single output, or of one by name.
   const Shape& output_shape(const std::string& name = "") const {
     return runner_->output_shape(name);

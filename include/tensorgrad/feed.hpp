@@ -103,6 +103,9 @@ class Value {
       : type_(std::move(type)), words_(std::move(words)) {}
   const Shape& shape() const { return type_.shape; }
   DType dtype() const { return type_.dtype; }
+  const TensorType& type() const { return type_; }
+  /// The elements, 32 bits each.
+  const std::vector<std::uint32_t>& words() const { return words_; }
   /// The elements as float (f32) or int32_t (i32, bool); another type is an error.
   template <class T>
   std::vector<T> as() const;

@@ -670,6 +670,40 @@ DeviceComparison Runner::compare_devices(const Feed& feed, const Device& first,
   return tensorgrad::compare_devices(impl_->ir.traced, leaves, first, second, options);
 }
 
+StateValues Runner::download_states() {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->runtime->read(impl_->plan().states);
+}
+
+void Runner::upload_states(const StateValues& values) {
+  std::lock_guard lock(impl_->mutex);
+  const auto& places = impl_->plan().states;
+  // Everything is checked before anything is written.
+  std::vector<std::string> unknown, missing;
+  for (const auto& [name, value] : values) {
+    const auto place = places.find(name);
+    if (place == places.end()) {
+      unknown.push_back(name);
+    } else if (value.type() != place->second.type) {
+      throw ShapeError("upload_states: " + name + " is " + place->second.type.to_string() +
+                       ", but " + value.type().to_string() + " is given.");
+    }
+  }
+  for (const auto& [name, place] : places) {
+    if (!values.count(name)) missing.push_back(name);
+  }
+  if (!unknown.empty())
+    throw Error("upload_states: the program has no state named " + join(unknown) + ".");
+  if (!missing.empty()) throw Error("upload_states: " + join(missing) + " missing.");
+  for (const auto& [name, value] : values)
+    impl_->runtime->write_words(places.at(name), value.words().data());
+}
+
+void Runner::reset_states() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->runtime->reset_states();
+}
+
 void Runner::reset() {
   std::lock_guard lock(impl_->mutex);
   impl_->reset();

@@ -138,7 +138,8 @@ std::vector<std::int64_t> file_shape(const WeightPlace& place) {
 
 std::vector<WeightPlace> find_weights(const SafetensorsFile& file,
                                       const std::vector<WeightPlace>& places,
-                                      const FileUploadOptions& options, UploadReport& report) {
+                                      const FileUploadOptions& options, UploadReport& report,
+                                      const std::string& who) {
   const bool checkpoint = is_checkpoint(file.metadata());
   Complaints wrong;
   std::vector<WeightPlace> found;
@@ -183,16 +184,17 @@ std::vector<WeightPlace> find_weights(const SafetensorsFile& file,
   }
   if (wrong.empty()) return found;
   std::string advice;
-  if (missing && pytorch && !options.names.linear_out_in) {
+  if (who != kUploadParams) {
+    // The options are not the caller's.
+  } else if (missing && pytorch && !options.names.linear_out_in) {
     advice = "\nThe names look like PyTorch's: pass {.names = tg::pytorch_names()}.";
   } else if (missing && !options.partial) {
     advice = "\nIf the file may lack parameters, pass {.partial = true}.";
   } else if (extra) {
     advice = "\nIf the file may hold more, pass {.ignore_extra = true}.";
   }
-  io::fail_at_path(file.path(),
-                   "upload_params: the file does not fit the model; nothing is changed." +
-                       wrong.text() + advice);
+  io::fail_at_path(file.path(), who + ": the file does not fit the model; nothing is changed." +
+                                    wrong.text() + advice);
 }
 
 std::vector<float> read_weight(const SafetensorsFile& file, const WeightPlace& place) {

@@ -13,6 +13,8 @@
 
 namespace tensorgrad {
 
+inline constexpr const char* kUploadParams = "upload_params";
+
 /// A parameter and where a file keeps it.
 struct WeightPlace {
   std::string param;  ///< our name
@@ -26,10 +28,12 @@ std::vector<WeightPlace> place_weights(const std::vector<MaterializedParam>& par
                                        const FileNames& names, const std::string& who);
 
 /// Those of `places` that the file has, with the tensors' names in the file as it is: a checkpoint
-/// puts `param.` before them. Everything that does not fit is one IoError.
+/// puts `param.` before them. Everything that does not fit is one IoError. `who` begins it; only
+/// upload_params, whose caller chose the options, is told of others.
 std::vector<WeightPlace> find_weights(const SafetensorsFile& file,
                                       const std::vector<WeightPlace>& places,
-                                      const FileUploadOptions& options, UploadReport& report);
+                                      const FileUploadOptions& options, UploadReport& report,
+                                      const std::string& who = kUploadParams);
 
 /// The values of a parameter, our way round.
 std::vector<float> read_weight(const SafetensorsFile& file, const WeightPlace& place);

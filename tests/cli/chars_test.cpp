@@ -63,6 +63,39 @@ TEST_F(Chars, LearnsATextAndWritesMoreOfIt) {
   EXPECT_NEAR(events_of(log).back()["heldout"].get<double>(), heldout_of(result.out), 1e-4);
 }
 
+TEST_F(Chars, StateSpaceModelsLearnATextAndWriteMoreOfIt) {
+  const std::string text = write("text", repeated("hello, world\n", 100));
+  for (const char* model : {"mamba", "mamba2"}) {
+    SCOPED_TRACE(model);
+    const ProgramResult result = tensorgrad(
+        tiny(text, {"--model", model, "--states", "4", "--steps", "120", "--decay-steps", "120",
+                    "--prompt", "hell", "--sample", "40", "--temperature", "0.1"}));
+    ASSERT_EQ(result.status, 0) << result.err;
+    // Longer than a window: the text is written from the state alone.
+    EXPECT_TRUE(contains(result.out, "  hello, world\n  hello, world\n  hello, world\n"))
+        << result.out;
+    EXPECT_LT(heldout_of(result.out), 0.4);
+  }
+}
+
+TEST_F(Chars, AStateSpaceModelGoesOnFromACheckpoint) {
+  const std::string text = write("text", repeated("the quick brown fox\n", 20)),
+                    file = folder / "run", whole = folder / "whole", rest = folder / "rest";
+  const Words model = {"--model", "mamba2", "--states", "4"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), model.begin(), model.end());
+    return tensorgrad(tiny(text, more));
+  };
+  ASSERT_EQ(with({"--steps", "9", "--log", whole}).status, 0);
+  ASSERT_EQ(with({"--steps", "5", "--save", file}).status, 0);
+  const ProgramResult resumed = tensorgrad(
+      {"train", "chars", "--device", "cpu", "--resume", file, "--steps", "9", "--log", rest});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  const auto expected = losses_of(whole), got = losses_of(rest);
+  ASSERT_EQ(got.size(), 4u);
+  for (const auto& [step, loss] : got) EXPECT_EQ(loss, expected.at(step)) << step;
+}
+
 TEST_F(Chars, TheLastTenthIsNotLearned) {
   // Nine parts of one kind and one of another that shares no character with them.
   const std::string text = write("text", repeated("ab", 450) + repeated("cd", 50));

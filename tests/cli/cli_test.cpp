@@ -99,6 +99,8 @@ TEST(Cli, MistakesGetASentenceAndStatus2) {
       {{"train", "chars", "a.txt", "b.txt"},
        "`tensorgrad train chars` does not know what to do with \"b.txt\"."},
       {{"train", "chars", "a.txt", "--heads", "3"}, "--width 128 does not divide into --heads 3."},
+      {{"train", "chars", "a.txt", "--model", "mamba2", "--heads", "24"},
+       "--width 128 does not divide into --heads 24."},
       {{"train", "chars", "a.txt", "--model", "lstm"}, "--model takes gpt, not \"lstm\"."},
       {{"devices", "all"}, "`tensorgrad devices` does not know what to do with \"all\"."},
   };

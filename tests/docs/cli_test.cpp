@@ -62,6 +62,7 @@ TEST(CliDocument, HasEveryOptionOfEveryCommandAndNoOther) {
   EXPECT_GT(shared.size(), 10u);
   const std::vector<std::vector<std::string>> commands = {
       {"train", "addition"}, {"train", "chars"}, {"train", "mnist"}, {"train", "sin"}, {"inspect"},
+      {"generate"},
       {"compare"},           {"bench"},          {"devices"},        {"conformance"},  {"version"}};
   for (const std::vector<std::string>& words : commands) {
     std::string command = "tensorgrad";

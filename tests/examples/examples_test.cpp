@@ -47,6 +47,14 @@ TEST(Examples, SineLearnsTheSine) {
   EXPECT_NEAR(at_half, std::sin(0.5), 0.05);
 }
 
+TEST(Examples, MambaWritesTheTextItHasRead) {
+  const std::string out = output_of("mamba");
+  EXPECT_LT(number_after(out, "loss "), 0.5);
+  expect_in_order(out,
+                  {"One for sorrow,\nTwo for mirth,\nThree for a funeral\nAnd four for birth.\n",
+                   "Five for heaven,\nSix for hell", " kernels a byte"});
+}
+
 TEST(Examples, StagesPrintsEveryStageAndTrains) {
   const std::string out = output_of("stages");
   expect_in_order(

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "support/op_cases.hpp"
+#include "tensorgrad/mamba.hpp"
 
 namespace tensorgrad::test {
 
@@ -659,6 +660,32 @@ void state_space_cases(Cases& cases) {
                     [](X x) { return selective_scan(x[0], x[1], x[2], x[3], x[4], x[5]).y; });
 }
 
+/// Not an op of its own but matmuls and a linear scan, in an arrangement worth a look.
+void chunked_scan_cases(Cases& cases) {
+  struct Size {
+    const char* name;
+    std::int64_t batch, length, heads, dim, groups, states, chunk;
+  };
+  for (const Size& s :
+       {Size{"one_step", 2, 1, 4, 3, 2, 2, 4}, Size{"one_chunk", 1, 5, 2, 3, 1, 4, 8},
+        Size{"padded_chunks", 2, 7, 4, 2, 2, 3, 3}}) {
+    const Shape inputs{s.batch, s.length, s.groups, s.states};
+    cases.add("chunked_scan", s.name,
+              {{{s.batch, s.length, s.heads, s.dim}},
+               {{s.batch, s.length, s.heads}, 0.01, 1},
+               {{s.heads}, -1, 1},
+               {inputs},
+               {inputs},
+               {{s.heads}},
+               {{s.batch, s.heads, s.dim, s.states}}},
+              [chunk = s.chunk](X x) {
+                const ScanResult r = nn::chunked_scan(x[0], x[1], x[2], x[3], x[4], x[5],
+                                                      {.chunk = chunk, .initial_state = x[6]});
+                return several({r.y, r.final_state});
+              });
+  }
+}
+
 void convolution_cases(Cases& cases) {
   cases.add("conv2d", "plain", {{{2, 3, 5, 6}}, {{4, 3, 3, 2}}, {{4}}},
             [](X x) { return conv2d(x[0], x[1], x[2]); });
@@ -746,6 +773,7 @@ const std::vector<OpCase>& op_cases() {
     control_cases(cases);
     attention_cases(cases);
     state_space_cases(cases);
+    chunked_scan_cases(cases);
     convolution_cases(cases);
     loss_cases(cases);
     random_cases(cases);
