@@ -109,8 +109,6 @@ class Value {
   /// The elements as float (f32) or int32_t (i32, bool); another type is an error.
   template <class T>
   std::vector<T> as() const;
-  /// The elements as they are kept: 32 bits each.
-  const std::vector<std::uint32_t>& words() const { return words_; }
 
  private:
   TensorType type_;

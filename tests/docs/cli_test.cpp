@@ -61,9 +61,9 @@ TEST(CliDocument, HasEveryOptionOfEveryCommandAndNoOther) {
   const Names shared = document.at("Options of every training");
   EXPECT_GT(shared.size(), 10u);
   const std::vector<std::vector<std::string>> commands = {
-      {"train", "addition"}, {"train", "chars"}, {"train", "mnist"}, {"train", "sin"}, {"inspect"},
-      {"generate"},
-      {"compare"},           {"bench"},          {"devices"},        {"conformance"},  {"version"}};
+      {"train", "addition"}, {"train", "chars"}, {"train", "mnist"}, {"train", "sin"},
+      {"inspect"},           {"generate"},       {"compare"},        {"bench"},
+      {"devices"},           {"conformance"},    {"version"}};
   for (const std::vector<std::string>& words : commands) {
     std::string command = "tensorgrad";
     for (const std::string& word : words) command += " " + word;
