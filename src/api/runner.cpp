@@ -647,10 +647,18 @@ NonFinite Runner::find_nonfinite() {
         impl_->write_inputs();
         impl_->runtime->run();
       });
-  if (bad.step > 0) return impl_->explain(impl_->leaf_values(bad.before, bad.inputs), bad.step);
-  NonFinite none;
-  none.text = impl_->watch->nothing_found();
-  return none;
+  NonFinite found;
+  if (bad.step == 0) {
+    found.text = impl_->watch->nothing_found();
+    return found;
+  }
+  found = impl_->explain(impl_->leaf_values(bad.before, bad.inputs), bad.step);
+  if (!found.found) {
+    found.text +=
+        "\nThe step itself leaves some that is not: the device's fused kernels make it, and "
+        "compare_devices names the first that differs.";
+  }
+  return found;
 }
 
 NonFinite Runner::find_nonfinite(const Feed& feed) {

@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "api/debug/reads.hpp"
 #include "support/evaluate.hpp"
+#include "support/faulty_backend.hpp"
 #include "support/op_cases.hpp"
 #include "tensorgrad/tensorgrad.hpp"
 
@@ -114,6 +116,46 @@ TEST(FindNonFinite, ANaNInAnInputIsNamed) {
   EXPECT_EQ(found.op, OpKind::TensorInput);
 }
 
+/// A CPU that takes a logarithm instead of a tanh, where `in` says so.
+Device with_logarithms(const std::function<bool(const Kernel&)>& in) {
+  return faulty("cpu", [in](Plan& plan) {
+    for (Kernel& kernel : plan.kernels) {
+      for (Expr& expr : kernel.exprs) {
+        if (expr.kind == Expr::Kind::Op && expr.op == OpKind::Tanh && in(kernel))
+          expr.op = OpKind::Log;
+      }
+    }
+  });
+}
+
+TEST(FindNonFinite, WhatOnlyTheDeviceMakesIsFoundOnTheDevice) {
+  const Device device = with_logarithms([](const Kernel&) { return true; });
+  const NonFinite found = find_in(
+      {1, -1}, [](const Tensor& x) { return exp(tanh(x * 2.0) + 1.0); }, device);
+  ASSERT_TRUE(found.found) << found.text;
+  EXPECT_EQ(found.op, OpKind::Tanh);
+  EXPECT_EQ(found.device, "faulty");
+  expect_contains(found.text, {"Op by op on reference, every result is finite", "= tanh(%"});
+}
+
+TEST(FindNonFinite, WhatOnlyFusedKernelsMakeIsSaidToBeThat) {
+  struct Model {
+    Tensor w = param({2}, {.init = init::literal({1, -1})});
+  };
+  auto train = compile(
+      Model{}, [](const Model& m, const Inputs& in) { return sum(tanh(m.w * in["x"]) + 1.0); },
+      {.inputs = {{"x", {2}}},
+       .optimizer = Adam{},
+       .device = with_logarithms([](const Kernel& kernel) { return kernel.nodes.size() > 1; })});
+  train.watch_nonfinite();
+  const std::vector<float> x{1, 1};
+  EXPECT_TRUE(std::isnan(train.step({{"x", x}}).loss));
+  const NonFinite found = train.find_nonfinite();
+  EXPECT_FALSE(found.found);
+  EXPECT_EQ(found.step, 1);
+  expect_contains(found.text, {"faulty, every result is finite", "compare_devices"});
+}
+
 TEST(FindNonFinite, IntegersAndBoolsPassThrough) {
   auto forward = compile_forward(
       Empty{},
@@ -136,8 +178,12 @@ TEST(FindNonFinite, IntegersAndBoolsPassThrough) {
 
 bool visits(const debug::Reads& reads, std::size_t element, std::size_t input, std::size_t i) {
   bool found = false;
-  reads.of(element,
-           [&](std::size_t k, std::size_t at) { found = found || (k == input && at == i); });
+  const auto [first, second] = reads.bundles(element);
+  for (const std::size_t bundle : {first, second}) {
+    EXPECT_LT(bundle, reads.bundle_count());
+    reads.visit_bundle(
+        bundle, [&](std::size_t k, std::size_t at) { found = found || (k == input && at == i); });
+  }
   return found;
 }
 
@@ -175,6 +221,31 @@ TEST(Reads, NameEveryElementThatMatters) {
       }
     }
   }
+}
+
+TEST(Reads, NameNothingButWhatMatters) {
+  const auto read_by = [](const Graph& graph, TensorId id, std::size_t element) {
+    const std::vector<Values> tensors =
+        reference::Interpreter(graph).run({{"x", {1, 2, 3, 4, 5, 6}}, {"y", {1, 2, 3, 4, 5, 6}}});
+    const debug::Reads reads(graph, graph.producer(id), tensors);
+    std::set<std::pair<std::size_t, std::size_t>> found;
+    const auto [first, second] = reads.bundles(element);
+    for (const std::size_t bundle : {first, second})
+      reads.visit_bundle(bundle, [&](std::size_t k, std::size_t i) { found.insert({k, i}); });
+    return found;
+  };
+  using Found = std::set<std::pair<std::size_t, std::size_t>>;
+  Graph graph;
+  trace_into(graph, [&] {
+    const Tensor x = tensor_input("x", {2, 3}), y = tensor_input("y", {3, 2});
+    EXPECT_EQ(read_by(graph, matmul(x, y).id(), 3),  // row 1, column 1
+              (Found{{0, 3}, {0, 4}, {0, 5}, {1, 1}, {1, 3}, {1, 5}}));
+    EXPECT_EQ(read_by(graph, permute(x, {1, 0}).id(), 1), (Found{{0, 3}}));
+    EXPECT_EQ(read_by(graph, concat({x, x}, 0).id(), 7), (Found{{0, 1}}));
+    EXPECT_EQ(read_by(graph, pad(x, {{1, 0}, {0, 0}}).id(), 2), (Found{})) << "padding";
+    EXPECT_EQ(read_by(graph, sum(x, {0}).id(), 2), (Found{{0, 2}, {0, 5}}));
+    EXPECT_EQ(read_by(graph, where(greater(x, 3.0), x, x * 2.0).id(), 0), (Found{{2, 0}}));
+  });
 }
 
 // ---- trainings

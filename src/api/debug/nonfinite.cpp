@@ -68,6 +68,9 @@ class Tracer {
     marks[element] = true;
   }
 
+  /// What is bad among the elements of a bundle.
+  enum class Inputs : std::uint8_t { Unknown, Good, Infinite, NaN };
+
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
     bool wanted = false;
@@ -75,29 +78,40 @@ class Tracer {
       wanted = wanted || !marked_[static_cast<std::size_t>(output)].empty();
     if (!wanted) return;
     const debug::Reads reads(graph_, node, tensors_);
+    std::vector<Inputs> known(reads.bundle_count(), Inputs::Unknown);
+    const auto look_at = [&](std::size_t bundle) {
+      if (known[bundle] == Inputs::Unknown) known[bundle] = mark_bundle(node, reads, bundle);
+      return known[bundle];
+    };
     Blame& blame = blame_[static_cast<std::size_t>(id)];
     for (TensorId output : node.outputs) {
       const std::vector<bool>& marks = marked_[static_cast<std::size_t>(output)];
       for (std::size_t i = 0; i < marks.size(); ++i) {
-        if (marks[i]) blame = std::max(blame, blame_for(node, output, i, reads));
+        if (!marks[i]) continue;
+        const auto [first, second] = reads.bundles(i);
+        const Inputs inputs = std::max(look_at(first), look_at(second));
+        const bool is_nan = std::isnan(tensors_[static_cast<std::size_t>(output)][i]);
+        blame = std::max(blame, blame_for(node, is_nan, inputs));
       }
     }
   }
 
-  Blame blame_for(const Node& node, TensorId output, std::size_t element,
-                  const debug::Reads& reads) {
-    bool bad_input = false, nan_input = false;
-    reads.of(element, [&](std::size_t k, std::size_t i) {
+  Inputs mark_bundle(const Node& node, const debug::Reads& reads, std::size_t bundle) {
+    Inputs result = Inputs::Good;
+    reads.visit_bundle(bundle, [&](std::size_t k, std::size_t i) {
       const TensorId id = node.inputs[k];
       const double value = tensors_[static_cast<std::size_t>(id)][i];
       if (!is_bad(value)) return;
       mark(id, i);
-      bad_input = true;
-      nan_input = nan_input || std::isnan(value);
+      result = std::max(result, std::isnan(value) ? Inputs::NaN : Inputs::Infinite);
     });
-    const bool is_nan = std::isnan(tensors_[static_cast<std::size_t>(output)][element]);
-    if (!bad_input) return !is_nan && may_be_meant(node.op) ? Blame::Given : Blame::Began;
-    return is_nan && !nan_input ? Blame::MadeNaN : Blame::None;
+    return result;
+  }
+
+  static Blame blame_for(const Node& node, bool is_nan, Inputs inputs) {
+    if (inputs == Inputs::Good)
+      return !is_nan && may_be_meant(node.op) ? Blame::Given : Blame::Began;
+    return is_nan && inputs == Inputs::Infinite ? Blame::MadeNaN : Blame::None;
   }
 
   const Graph& graph_;

@@ -98,23 +98,46 @@ void Reads::visit_all(std::size_t k, const Visit& visit) const {
   for (std::size_t i = 0; i < input(k).size(); ++i) visit(k, i);
 }
 
-void Reads::of(std::size_t element, const Visit& visit) const {
+// A product's bundles are the rows of x, then the columns of y.
+std::size_t Reads::out_rows() const {
+  return static_cast<std::size_t>(out_shape().size() / out_shape()[out_shape().rank() - 1]);
+}
+
+Reads::Bundles Reads::bundles(std::size_t element) const {
+  if (manner_ == Manner::Everything) return {0, 0};
+  if (manner_ != Manner::Product) return {element, element};
+  const int rank = out_shape().rank();
+  const auto m = static_cast<std::size_t>(out_shape()[rank - 2]),
+             n = static_cast<std::size_t>(out_shape()[rank - 1]);
+  const std::size_t row = element / n, batch = row / m;
+  return {row, out_rows() + batch * n + element % n};
+}
+
+std::size_t Reads::bundle_count() const {
+  if (manner_ == Manner::Everything) return 1;
+  const auto elements = static_cast<std::size_t>(out_shape().size());
+  if (manner_ != Manner::Product) return elements;
+  const auto m = static_cast<std::size_t>(out_shape()[out_shape().rank() - 2]);
+  return out_rows() + elements / m;
+}
+
+void Reads::visit_bundle(std::size_t bundle, const Visit& visit) const {
   switch (manner_) {
     case Manner::Nothing:
       return;
     case Manner::SamePlace:
-      if (node_.op == OpKind::Where) return visit(input(0)[element] != 0 ? 1 : 2, element);
+      if (node_.op == OpKind::Where) return visit(input(0)[bundle] != 0 ? 1 : 2, bundle);
       for (std::size_t k = 0; k < node_.inputs.size(); ++k) {
         // An update's rate and norm, say, are not of the parameter's shape.
         if (shape(k) == out_shape()) {
-          visit(k, element);
+          visit(k, bundle);
         } else {
           visit_all(k, visit);
         }
       }
       return;
     case Manner::Moved: {
-      const double number = sources_[element];
+      const double number = sources_[bundle];
       for (std::size_t k = origins_.size(); k-- > 0;) {
         if (number < origins_[k].first_number) continue;
         return visit(origins_[k].input,
@@ -123,18 +146,21 @@ void Reads::of(std::size_t element, const Visit& visit) const {
       return;
     }
     case Manner::Grouped:
-      if (node_.op == OpKind::ScatterAdd) visit(0, element);
-      for (std::size_t from : groups_[element]) visit(node_.inputs.size() - 1, from);
+      if (node_.op == OpKind::ScatterAdd) visit(0, bundle);
+      for (std::size_t from : groups_[bundle]) visit(node_.inputs.size() - 1, from);
       return;
     case Manner::Product: {  // out[b, m, n] = Σ_k x[b, m, k]·y[b, k, n]
-      const int rank = out_shape().rank();
-      const auto m = static_cast<std::size_t>(out_shape()[rank - 2]),
-                 n = static_cast<std::size_t>(out_shape()[rank - 1]),
-                 inner = static_cast<std::size_t>(shape(0)[rank - 1]);
-      const std::size_t row = element / n, column = element % n, batch = row / m;
+      const auto inner = static_cast<std::size_t>(shape(0)[shape(0).rank() - 1]),
+                 n = static_cast<std::size_t>(out_shape()[out_shape().rank() - 1]);
+      const bool is_row = bundle < out_rows();
+      const std::size_t column = is_row ? 0 : (bundle - out_rows()) % n,
+                        batch = is_row ? 0 : (bundle - out_rows()) / n;
       for (std::size_t k = 0; k < inner; ++k) {
-        visit(0, row * inner + k);
-        visit(1, (batch * inner + k) * n + column);
+        if (is_row) {
+          visit(0, bundle * inner + k);
+        } else {
+          visit(1, (batch * inner + k) * n + column);
+        }
       }
       return;
     }
