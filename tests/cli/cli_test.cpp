@@ -101,7 +101,7 @@ TEST(Cli, MistakesGetASentenceAndStatus2) {
       {{"train", "chars", "a.txt", "--heads", "3"}, "--width 128 does not divide into --heads 3."},
       {{"train", "chars", "a.txt", "--model", "mamba2", "--heads", "24"},
        "--width 128 does not divide into --heads 24."},
-      {{"train", "chars", "a.txt", "--model", "lstm"}, "--model takes gpt, not \"lstm\"."},
+      {{"train", "chars", "a.txt", "--model", "lstm"}, "--model takes gpt, mamba or mamba2, not \"lstm\"."},
       {{"devices", "all"}, "`tensorgrad devices` does not know what to do with \"all\"."},
   };
   for (const Mistake& mistake : mistakes) {
