@@ -3,8 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include "runtime/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/cpu/lanes.cpp"
@@ -151,10 +150,9 @@ namespace tensorgrad::cpu {
 
 namespace {
 
-HWY_EXPORT(tile_functions);
-
 const TileFunctions& table() {
-  static const TileFunctions& chosen = *HWY_DYNAMIC_DISPATCH(tile_functions)();
+  static const TileFunctions& chosen =
+      *TENSORGRAD_BEST_VARIANT(machine_targets(), tile_functions)();
   return chosen;
 }
 
@@ -178,7 +176,7 @@ const Forms2& combination(const Math& math, ReduceKind kind, bool is_float) {
 template <class T>
 void reduce_rows_of(const Reductions<T>& f, ReduceKind kind, const TileRows& tile, T* out) {
   const auto* x = static_cast<const T*>(tile.lanes);
-  T (*reduce)
+  T(*reduce)
   (const T*, size_t) = kind == ReduceKind::Sum    ? f.sum
                        : kind == ReduceKind::Prod ? f.prod
                        : kind == ReduceKind::Max  ? f.max
