@@ -31,7 +31,11 @@ if(TENSORGRAD_SANITIZE)
   add_link_options(-fsanitize=${TENSORGRAD_SANITIZE})
 endif()
 
+# The library is always position-independent, and calls inside it stay inside it.
+add_compile_options(-fno-semantic-interposition)
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Objects are the same in every build folder, but for the folder's name in debug information.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()

@@ -1,5 +1,6 @@
 # layer() turns a folder of src/ into a part of the library, uses() gives it outside libraries,
-# check_layers() prepares the test that includes follow the list, program() builds on the library.
+# check_layers() prepares the test that includes follow the list, program() and standalone_program()
+# build on the library.
 
 # layer(<folder> [SUBFOLDERS <name>...] [NEEDS <layer>...])
 # One object library a folder: tensorgrad_<folder>, tensorgrad_<folder>_<subfolder>.
@@ -18,7 +19,9 @@ function(layer folder)
     endif()
     add_library(tensorgrad_${name} OBJECT ${sources})
     target_include_directories(tensorgrad_${name} PRIVATE src include)
-    target_sources(tensorgrad PRIVATE $<TARGET_OBJECTS:tensorgrad_${name}>)
+    foreach(library IN LISTS libraries)
+      target_sources(${library} PRIVATE $<TARGET_OBJECTS:tensorgrad_${name}>)
+    endforeach()
   endforeach()
 
   # Everything below this layer, for check_layers().
@@ -33,13 +36,15 @@ function(layer folder)
   set_property(GLOBAL APPEND PROPERTY tensorgrad_folders ${paths})
 endfunction()
 
-# uses(<folder or folder/subfolder> <library>...)
+# uses(<folder or folder/subfolder> [LIBRARIES <library>...] [HEADERS <library>...])
+# What a static library has to be linked with, too, and what only our own sources see.
 function(uses path)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;HEADERS")
   string(REPLACE / _ name ${path})
-  if(TARGET tensorgrad_${name})
-    target_link_libraries(tensorgrad_${name} PRIVATE ${ARGN})
-    target_link_libraries(tensorgrad PRIVATE ${ARGN})
-  endif()
+  target_link_libraries(tensorgrad_${name} PRIVATE ${arg_LIBRARIES} ${arg_HEADERS})
+  foreach(library IN LISTS libraries)
+    target_link_libraries(${library} PRIVATE ${arg_LIBRARIES})
+  endforeach()
 endfunction()
 
 # Fails on a source that no layer would compile; writes the list that the test `layers` reads.
@@ -69,4 +74,15 @@ function(program target)
   if(TENSORGRAD_SANITIZE)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/sanitizers.cpp)
   endif()
+endfunction()
+
+# standalone_program(<target> <source>...): one that needs no file but itself and the C library.
+function(standalone_program target)
+  if(NOT BUILD_SHARED_LIBS OR TENSORGRAD_SANITIZE)
+    program(${target} ${ARGN})
+    return()
+  endif()
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE tensorgrad_static)
+  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
 endfunction()

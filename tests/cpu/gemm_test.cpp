@@ -16,10 +16,8 @@
 #include <string>
 #include <vector>
 
-// The vector units that gemm_portable.cpp is compiled for.
-#define HWY_DISABLED_TARGETS HWY_SSSE3
-#include "hwy/targets.h"
 #include "runtime/cpu/pool.hpp"
+#include "runtime/cpu/targets.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::cpu {
@@ -160,16 +158,16 @@ void check_product(const GemmShape& s, const GemmOptions& options, bool must_exi
   o.check(s);
 }
 
-// Calls f with the portable kernels of each vector unit in turn.
-void on_every_unit(const std::function<void()>& f) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    f();
+// Calls f with each vector unit of this machine in turn.
+void on_every_unit(const std::function<void(int64_t)>& f) {
+  for (int64_t rest = machine_targets(); rest != 0; rest &= rest - 1) {
+    const int64_t unit = rest & -rest;
+    SCOPED_TRACE(hwy::TargetName(unit));
+    const auto gemm =
+        make_gemm(make_shape(1, 8, 8, 8), {.kind = GemmKind::Portable, .targets = unit});
+    EXPECT_EQ(gemm->name(), std::string("portable ") + hwy::TargetName(unit));
+    f(unit);
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 std::vector<Layout> layouts() {
@@ -189,12 +187,12 @@ const Layout kOdd[] = {{.a_step = 2},
                        {.a_transposed = true, .b_transposed = true, .a_step = 3, .b_step = 2}};
 
 TEST(PortableGemm, IsRightForEverySmallSize) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (const int64_t m : {1, 2, 5, 6, 7, 12, 13, 25}) {
       for (const int64_t n : {1, 2, 4, 7, 8, 15, 16, 17, 31, 32, 33, 48, 70}) {
         for (const int64_t k : {1, 3, 4, 32, 37}) {
           for (const Layout& l : layouts()) {
-            check_product(make_shape(1, m, k, n, l), {.kind = GemmKind::Portable});
+            check_product(make_shape(1, m, k, n, l), {.kind = GemmKind::Portable, .targets = unit});
             if (testing::Test::HasFatalFailure()) return;
           }
         }
@@ -204,12 +202,13 @@ TEST(PortableGemm, IsRightForEverySmallSize) {
 }
 
 TEST(PortableGemm, IsRightForOddStrides) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (const Layout& l : kOdd) {
       for (const int64_t n : {1, 5, 40}) {
         for (const int64_t m : {1, 9, 30}) {
-          check_product(make_shape(1, m, 21, n, l), {.kind = GemmKind::Portable});
-          check_product(make_shape(3, m, 21, n, l), {.threads = 2, .kind = GemmKind::Portable});
+          check_product(make_shape(1, m, 21, n, l), {.kind = GemmKind::Portable, .targets = unit});
+          check_product(make_shape(3, m, 21, n, l),
+                        {.threads = 2, .kind = GemmKind::Portable, .targets = unit});
         }
       }
     }
@@ -218,12 +217,12 @@ TEST(PortableGemm, IsRightForOddStrides) {
 
 // Strides of 0 (broadcast) and below (flipped): A and B need not be matrices in memory.
 TEST(PortableGemm, IsRightForBroadcastAndFlippedOperands) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (const bool flip : {false, true}) {
       GemmShape s = make_shape(1, 20, 30, 40);
       s.a_row = flip ? -s.a_row : 0;
       s.b_row = flip ? -s.b_row : 0;
-      const auto gemm = make_gemm(s, {.kind = GemmKind::Portable});
+      const auto gemm = make_gemm(s, {.kind = GemmKind::Portable, .targets = unit});
       std::vector<float> a(20 * 30), b(30 * 40), c(20 * 40);
       for (size_t i = 0; i < a.size(); ++i) a[i] = float(i % 13) - 6;
       for (size_t i = 0; i < b.size(); ++i) b[i] = float(i % 11) - 5;
@@ -243,47 +242,53 @@ TEST(PortableGemm, IsRightForBroadcastAndFlippedOperands) {
 }
 
 TEST(PortableGemm, IsRightWhereKAndColumnsAreCut) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (const Layout& l : layouts()) {
-      check_product(make_shape(1, 13, 1030, 35, l), {.kind = GemmKind::Portable});
-      check_product(make_shape(1, 14, 40, 1060, l), {.threads = 3, .kind = GemmKind::Portable});
-      check_product(make_shape(1, 20, 600, 530, l), {.threads = 2, .kind = GemmKind::Portable});
+      check_product(make_shape(1, 13, 1030, 35, l), {.kind = GemmKind::Portable, .targets = unit});
+      check_product(make_shape(1, 14, 40, 1060, l),
+                    {.threads = 3, .kind = GemmKind::Portable, .targets = unit});
+      check_product(make_shape(1, 20, 600, 530, l),
+                    {.threads = 2, .kind = GemmKind::Portable, .targets = unit});
     }
   });
 }
 
 // Rows a multiple of a page apart: both operands are packed.
 TEST(PortableGemm, IsRightWhereStridesWouldThrash) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (const bool at : {false, true}) {
       GemmShape s = make_shape(1, 140, 130, 150, {.a_transposed = at});
       (at ? s.a_col : s.a_row) = 1024;
       s.b_row = 1024;
-      check_product(s, {.threads = 1, .kind = GemmKind::Portable});
+      check_product(s, {.threads = 1, .kind = GemmKind::Portable, .targets = unit});
     }
   });
 }
 
 TEST(PortableGemm, IsRightForVectorsOnEitherSide) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (const int64_t size : {1, 3, 17, 130, 300}) {
       for (const int64_t k : {1, 7, 16, 100, 700}) {
         for (const Layout& l : layouts()) {
-          check_product(make_shape(1, size, k, 1, l), {.threads = 2, .kind = GemmKind::Portable});
-          check_product(make_shape(1, 1, k, size, l), {.threads = 2, .kind = GemmKind::Portable});
+          check_product(make_shape(1, size, k, 1, l),
+                        {.threads = 2, .kind = GemmKind::Portable, .targets = unit});
+          check_product(make_shape(1, 1, k, size, l),
+                        {.threads = 2, .kind = GemmKind::Portable, .targets = unit});
         }
-        check_product(make_shape(1, size, k, 1, kOdd[2]), {.kind = GemmKind::Portable});
-        check_product(make_shape(1, 1, k, size, kOdd[2]), {.kind = GemmKind::Portable});
+        check_product(make_shape(1, size, k, 1, kOdd[2]),
+                      {.kind = GemmKind::Portable, .targets = unit});
+        check_product(make_shape(1, 1, k, size, kOdd[2]),
+                      {.kind = GemmKind::Portable, .targets = unit});
       }
     }
   });
 }
 
 TEST(PortableGemm, IsRightForBatches) {
-  on_every_unit([] {
+  on_every_unit([](int64_t unit) {
     for (Layout l : layouts()) {
       for (const int threads : {1, 2, 5}) {
-        const GemmOptions options{.threads = threads, .kind = GemmKind::Portable};
+        const GemmOptions options{.threads = threads, .kind = GemmKind::Portable, .targets = unit};
         check_product(make_shape(29, 12, 32, 12, l), options);
         check_product(make_shape(3, 50, 20, 70, l), options);
         l.share_b = true;

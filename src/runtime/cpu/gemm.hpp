@@ -60,6 +60,7 @@ struct GemmOptions {
   bool whole_rows = false;  // every block spans all columns (the epilogue reduces over them)
   int64_t block_bytes = 128 << 10;  // of C in a block, roughly
   GemmKind kind = GemmKind::Automatic;
+  int64_t targets = -1;  // vector units to choose from, bits as in targets.hpp; for tests
 };
 
 class Gemm {

@@ -12,9 +12,7 @@
 #include <string>
 
 #include "runtime/cpu/gemm.hpp"
-
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include "runtime/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/cpu/gemm_portable.cpp"
@@ -530,12 +528,11 @@ HWY_AFTER_NAMESPACE();
 namespace tensorgrad::cpu {
 namespace portable {
 
-HWY_EXPORT(kernels);
-
 class PortableGemm final : public Gemm {
  public:
   PortableGemm(const GemmShape& shape, const GemmOptions& options)
-      : Gemm(shape), kernels_(*HWY_DYNAMIC_DISPATCH(kernels)()) {
+      : Gemm(shape),
+        kernels_(*TENSORGRAD_BEST_VARIANT(options.targets & machine_targets(), kernels)()) {
     plan_.shape = shape;
     GemmShape& s = plan_.shape;
     // Strides along an axis of one element mean nothing: give them the easy value.

@@ -3,8 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include "runtime/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/cpu/lanes.cpp"
@@ -151,10 +150,9 @@ namespace tensorgrad::cpu {
 
 namespace {
 
-HWY_EXPORT(tile_functions);
-
 const TileFunctions& table() {
-  static const TileFunctions& chosen = *HWY_DYNAMIC_DISPATCH(tile_functions)();
+  static const TileFunctions& chosen =
+      *TENSORGRAD_BEST_VARIANT(machine_targets(), tile_functions)();
   return chosen;
 }
 

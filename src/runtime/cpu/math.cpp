@@ -4,9 +4,7 @@
 #include <cstring>
 #include <limits>
 
-// SSSE3 machines take the scalar code: they are too few to compile everything once more.
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include "runtime/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/cpu/math.cpp"
@@ -437,22 +435,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tensorgrad::cpu {
 
-HWY_EXPORT(math_table);
-
 const Math& math() {
-  static const Math& table = *HWY_DYNAMIC_DISPATCH(math_table)();
+  static const Math& table = *TENSORGRAD_BEST_VARIANT(machine_targets(), math_table)();
   return table;
 }
 
 std::vector<const Math*> math_variants() {
   std::vector<const Math*> tables;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    tables.push_back(HWY_DYNAMIC_DISPATCH(math_table)());
+  for (std::int64_t rest = machine_targets(); rest != 0; rest &= rest - 1) {
+    tables.push_back(TENSORGRAD_BEST_VARIANT(rest & -rest, math_table)());
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return tables;
 }
 

@@ -111,7 +111,6 @@ struct Math {
 const Math& math();
 
 // The tables of every vector unit that this build has and this machine can run, for tests.
-// Not safe while another thread makes its first call of math().
 std::vector<const Math*> math_variants();
 
 // Moving 32-bit lanes; strides count lanes. The source and the target may not overlap,

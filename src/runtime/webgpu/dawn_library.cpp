@@ -43,19 +43,21 @@ void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
   folders.push_back(folder);
 }
 
-/// The folders of this library and of the program, each followed by its `../lib`.
+/// Where Dawn may be: beside this library or the program (in a folder of builds), or in
+/// `lib/tensorgrad` of where they are installed.
 std::vector<fs::path> own_folders() {
-  std::vector<fs::path> folders;
   std::error_code ignored;
   static const char inside_this_library = 0;
-  const fs::path files[] = {
-      fs::weakly_canonical(file_of(&inside_this_library), ignored),
-      fs::read_symlink("/proc/self/exe", ignored),
-  };
-  for (const fs::path& file : files) {
-    add_folder(folders, file.parent_path());
-    add_folder(folders, file.parent_path().parent_path() / "lib");
-  }
+  const fs::path library = fs::weakly_canonical(file_of(&inside_this_library), ignored);
+  fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (program.empty()) program = library;  // there is no /proc
+
+  std::vector<fs::path> folders;
+  const fs::path bin = program.parent_path();
+  add_folder(folders, library.parent_path());
+  if (library != program) add_folder(folders, library.parent_path() / "tensorgrad");
+  add_folder(folders, bin);
+  add_folder(folders, bin.parent_path() / TENSORGRAD_LIBRARY_FOLDER / "tensorgrad");
   return folders;
 }
 
@@ -73,6 +75,19 @@ std::string resolve(void* handle, DawnFunctions& functions) {
            "(it has wgpuGetInstanceFeatures)";
   }
   return {};
+}
+
+/// dlopen, also where Dawn's own needs are not installed and lie beside it.
+void* open_library(const fs::path& file) {
+  if (void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+#if defined(__linux__)
+  if (!file.has_parent_path()) return nullptr;
+  for (const char* name : {"libgcc_s.so.1", "libstdc++.so.6"}) {
+    if (dlopen(name, RTLD_NOW | RTLD_LOCAL) != nullptr) continue;
+    dlopen((file.parent_path() / name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+#endif
+  return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 /// Every library that was loaded, by the name it was asked for; never unloaded.
@@ -93,7 +108,7 @@ const DawnLibrary* try_load(const std::string& name, std::string& why) {
   if (const auto found = all.libraries.find(name); found != all.libraries.end()) {
     return found->second.get();
   }
-  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = open_library(name);
   if (handle == nullptr) {
     const char* message = dlerror();
     why = message == nullptr ? "it cannot be loaded" : message;
