@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include "runtime/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/cpu/scan_chunk.cpp"
@@ -312,10 +311,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tensorgrad::cpu {
 
-HWY_EXPORT(scan_table);
-
 const ScanFunctions& scan_functions() {
-  static const ScanFunctions& chosen = *HWY_DYNAMIC_DISPATCH(scan_table)();
+  static const ScanFunctions& chosen = *TENSORGRAD_BEST_VARIANT(machine_targets(), scan_table)();
   return chosen;
 }
 
