@@ -26,6 +26,7 @@ licence(highway.txt /usr/share/doc/libhwy-dev/copyright)
 licence(libstdc++.txt /usr/share/doc/libstdc++6/copyright)
 licence(nlohmann-json.txt /usr/share/doc/nlohmann-json3-dev/copyright)
 licence(vulkan-loader.txt /usr/share/doc/libvulkan1/copyright)
+licence(zlib.txt /usr/share/doc/zlib1g-dev/copyright)
 
 string(TOLOWER tensorgrad-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR} bundle)
 add_custom_target(bundle ALL
