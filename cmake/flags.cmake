@@ -34,6 +34,11 @@ endif()
 # The library is always position-independent, and calls inside it stay inside it.
 add_compile_options(-fno-semantic-interposition)
 
+# What is given away does not name the folder that it was built in.
+if(TENSORGRAD_BUNDLE)
+  add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Objects are the same in every build folder, but for the folder's name in debug information.
