@@ -228,14 +228,6 @@ std::int64_t saved_step(const std::string& file) {
   return Json::parse(SafetensorsFile::open(file).metadata().at("tensorgrad.data"))["step"];
 }
 
-/// Waits, but not for ever, until the program has printed something.
-bool wait_for_text(const RunningProgram& program, const std::string& text) {
-  for (int i = 0; i < 60000 && !contains(program.printed(), text); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return contains(program.printed(), text);
-}
-
 TEST(Checkpoint, IsSavedEveryNSteps) {
   const ScratchFolder folder;
   const std::string file = folder / "run", log = folder / "log";

@@ -1,10 +1,12 @@
 // What tests of the program share: starting it, and reading its logs.
 #pragma once
 
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/run_program.hpp"
@@ -19,6 +21,14 @@ inline ProgramResult tensorgrad(const std::vector<std::string>& args) {
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// Waits, but not for ever, until the program has printed something.
+inline bool wait_for_text(const RunningProgram& program, const std::string& text) {
+  for (int i = 0; i < 60000 && !contains(program.printed(), text); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return contains(program.printed(), text);
 }
 
 /// The lines of a log.

@@ -101,7 +101,8 @@ TEST(Cli, MistakesGetASentenceAndStatus2) {
       {{"train", "chars", "a.txt", "--heads", "3"}, "--width 128 does not divide into --heads 3."},
       {{"train", "chars", "a.txt", "--model", "mamba2", "--heads", "24"},
        "--width 128 does not divide into --heads 24."},
-      {{"train", "chars", "a.txt", "--model", "lstm"}, "--model takes gpt, mamba or mamba2, not \"lstm\"."},
+      {{"train", "chars", "a.txt", "--model", "lstm"},
+       "--model takes gpt, mamba or mamba2, not \"lstm\"."},
       {{"devices", "all"}, "`tensorgrad devices` does not know what to do with \"all\"."},
   };
   for (const Mistake& mistake : mistakes) {
@@ -200,6 +201,15 @@ TEST(Cli, DevicesListsEachWithADescriptionOrAReason) {
   EXPECT_FALSE(contains(result.out, kEscape));
 }
 
+TEST(Cli, InspectKnowsEveryExample) {
+  for (const char* example : {"addition", "chars", "mnist", "sin"}) {
+    const ProgramResult result =
+        tensorgrad({"inspect", example, "--device", "cpu", "--batch", "4", "--show", "memory"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(contains(result.out, "kernels a step")) << example << result.out;
+  }
+}
+
 // ---- train
 
 TEST(Cli, WithoutATerminalThereAreNoEscapeCodes) {
@@ -236,9 +246,7 @@ TEST(Cli, ControlCEndsTrainingAndStillEvaluates) {
 TEST(Cli, ASecondControlCEndsAtOnce) {
   // Steps that take long: the first Ctrl-C is still waiting for one when the second comes.
   RunningProgram program("tensorgrad", {"train", "addition", "--device", "cpu", "--batch", "4000"});
-  while (!contains(program.printed(), "data ")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  ASSERT_TRUE(wait_for_text(program, "data "));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   program.send(SIGINT);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
