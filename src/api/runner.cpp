@@ -278,6 +278,10 @@ struct Runner::Impl {
   void forget_steps() {
     if (watch) watch->forget();
   }
+  bool is_watched() const {
+    const std::lock_guard lock(mutex);
+    return watch.has_value();
+  }
 
   // ---- a step
 
@@ -330,9 +334,10 @@ struct Runner::Impl {
 
   void launch(const Feed& feed) {
     prepare(feed);
-    if (watch) watch->before_step(*runtime, persistent(), staging, steps + 1);
+    if (watch) watch->before_step(*runtime, persistent(), steps + 1);
     write_inputs();
     runtime->run();
+    if (watch) watch->after_step(staging);
     ++steps;
   }
 
@@ -378,7 +383,7 @@ struct Runner::Impl {
     const std::lock_guard one_at_a_time(many_mutex);
     std::vector<float> losses(static_cast<std::size_t>(n));
     // The reference converts each input by its dtype; a watch wants to see each step.
-    if (plan().target.element_bytes != 4 || watch) {
+    if (plan().target.element_bytes != 4 || is_watched()) {
       for (std::int64_t i = 0; i < n; ++i) {
         const Batch inputs = batch(i);
         const std::lock_guard lock(mutex);
@@ -402,6 +407,7 @@ struct Runner::Impl {
         for (std::int64_t i = first; i < first + count; ++i) batches.push_back(batch(i));
         wait(parts[turn]);  // the part before last, whose place this one takes
         const std::lock_guard lock(mutex);
+        forget_steps();  // of a watch that was set meanwhile
         const std::int64_t before = steps;
         many.clear();
         try {

@@ -348,6 +348,48 @@ TEST_P(Watched, StepsBeforeAResetOrAnUploadAreForgotten) {
   expect_contains(found.text, {"param_input(\"w\")", "before the step began"});
 }
 
+TEST(WatchedSteps, ThatFailedAreNotTakenAgain) {
+  struct Model {
+    nn::Embedding table{3, 2};
+  };
+  auto train = compile(
+      Model{},
+      [](const Model& m, const Inputs& in) { return mean(log(m.table(in["ids"]) * in["x"])); },
+      {.inputs = {{"ids", {{1}, i32}}, {"x", {1, 2}}},
+       .optimizer = SGD{.lr = 1e-3},
+       .device = Device::cpu()});
+  train.upload_params({{"table.W", std::vector<float>(6, 1.0f)}});
+  train.watch_nonfinite();
+  const auto step = [&](std::int32_t id, float x) {
+    train.step({{"ids", std::vector{id}}, {"x", std::vector{x, 1.0f}}});
+  };
+  step(0, 1);
+  EXPECT_THROW(step(9, 1), Error);
+  step(1, 1);
+  step(2, 0);
+  const NonFinite found = train.find_nonfinite();
+  EXPECT_EQ(found.step, 3) << found.text;
+  EXPECT_EQ(found.op, OpKind::Log);
+}
+
+TEST(WatchedSteps, DropTheSameElementsWhenTheyAreTakenAgain) {
+  auto train = compile(
+      Root{},
+      [](const Root& m, const Inputs& in) { return mean(sqrt(dropout(m.w * in["x"], 0.5) + 1.0)); },
+      {.inputs = {{"x", {3}}}, .optimizer = SGD{.lr = 0.1}, .device = Device::cpu()});
+  train.watch_nonfinite(100);
+  // Below −0.5, what is not dropped and doubled has no root; what is dropped has.
+  std::int64_t first_bad = 0;
+  for (int i = 1; i <= 20 && first_bad == 0; ++i) {
+    const std::vector<float> x{i % 4 == 0 ? -0.7f : 0.7f, 0.5f, 0.5f};
+    if (!std::isfinite(train.step({{"x", x}}).loss)) first_bad = i;
+  }
+  ASSERT_GT(first_bad, 0);
+  const NonFinite found = train.find_nonfinite();
+  EXPECT_EQ(found.step, first_bad);
+  EXPECT_EQ(found.op, OpKind::Sqrt) << found.text;
+}
+
 TEST_P(Watched, TheNextStepCanBeAskedAboutBeforeItIsTaken) {
   auto train = make();
   const std::vector<float> good{1, 2, 3}, bad{-1, 2, 3};

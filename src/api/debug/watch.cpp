@@ -33,18 +33,19 @@ void restore(Runtime& runtime, const Places& persistent, const Kept& kept) {
 
 }  // namespace
 
-void Watch::before_step(Runtime& runtime, const Places& persistent, const InputWords& inputs,
-                        std::int64_t step) {
+void Watch::before_step(Runtime& runtime, const Places& persistent, std::int64_t step) {
   if (gone_bad_) return;
-  if (first_step_ == 0 || static_cast<std::int64_t>(inputs_.size()) >= every_) {
-    Kept now = runtime.read(persistent);
-    gone_bad_ = !inputs_.empty() && !stayed_finite(copy_, now);
-    if (gone_bad_) return;
-    copy_ = std::move(now);
-    inputs_.clear();
-    first_step_ = step;
-  }
-  inputs_.push_back(inputs);
+  if (first_step_ != 0 && static_cast<std::int64_t>(inputs_.size()) < every_) return;
+  Kept now = runtime.read(persistent);
+  gone_bad_ = !inputs_.empty() && !stayed_finite(copy_, now);
+  if (gone_bad_) return;
+  copy_ = std::move(now);
+  inputs_.clear();
+  first_step_ = step;
+}
+
+void Watch::after_step(const InputWords& inputs) {
+  if (!gone_bad_) inputs_.push_back(inputs);
 }
 
 void Watch::forget() { *this = Watch(every_); }
@@ -58,15 +59,20 @@ Watch::BadStep Watch::replay(Runtime& runtime, const Places& persistent,
   const Place& loss = plan.outputs.at(plan.graph->outputs.front().name);
   Kept before = copy_;
   restore(runtime, persistent, before);
-  for (std::size_t i = 0; i < inputs_.size() && bad.step == 0; ++i) {
-    take(inputs_[i]);
-    Kept after = runtime.read(persistent);
-    if (is_finite(runtime.read(loss)) && all_finite(runtime.read(plan.gradients)) &&
-        stayed_finite(before, after)) {
-      before = std::move(after);
-    } else {
-      bad = {first_step_ + static_cast<std::int64_t>(i), std::move(before), inputs_[i]};
+  try {
+    for (std::size_t i = 0; i < inputs_.size() && bad.step == 0; ++i) {
+      take(inputs_[i]);
+      Kept after = runtime.read(persistent);
+      if (is_finite(runtime.read(loss)) && all_finite(runtime.read(plan.gradients)) &&
+          stayed_finite(before, after)) {
+        before = std::move(after);
+      } else {
+        bad = {first_step_ + static_cast<std::int64_t>(i), std::move(before), inputs_[i]};
+      }
     }
+  } catch (...) {
+    restore(runtime, persistent, present);
+    throw;
   }
   restore(runtime, persistent, present);
   return bad;

@@ -22,9 +22,10 @@ class Watch {
  public:
   explicit Watch(std::int64_t every) : every_(every) {}
 
-  /// A step is about to be taken with these inputs, counted from 1.
-  void before_step(Runtime& runtime, const Places& persistent, const InputWords& inputs,
-                   std::int64_t step);
+  /// A step is about to be taken; they are counted from 1.
+  void before_step(Runtime& runtime, const Places& persistent, std::int64_t step);
+  /// It was taken, with these inputs.
+  void after_step(const InputWords& inputs);
   /// The steps so far cannot be repeated: somebody else has changed parameters or states.
   void forget();
 
