@@ -13,7 +13,7 @@ namespace tg = tensorgrad;
 // what stands before it. The model reads the first eight characters and predicts the last three.
 constexpr const char* kAlphabet = "0123456789+=";
 constexpr int kContext = 8, kAnswer = 3, kVocabulary = 12;
-constexpr int kDim = 64, kHeads = 4, kLayers = 2, kBatch = 64, kSteps = 600;
+constexpr int kDim = 48, kHeads = 4, kLayers = 2, kBatch = 128, kSteps = 400;
 
 struct Sum {
   std::array<std::int32_t, kContext> context;
@@ -82,7 +82,7 @@ int main() {
       {.inputs = {{"context", {{kBatch, kContext}, tg::i32}},
                   {"answer", {{kBatch, kAnswer}, tg::i32}}},
        .optimizer =
-           tg::AdamW{.lr = tg::lr::warmup_cosine(3e-3, 30, kSteps), .beta2 = 0.98, .clip_norm = 1},
+           tg::AdamW{.lr = tg::lr::warmup_cosine(4e-3, 30, kSteps), .beta2 = 0.98, .clip_norm = 1},
        .seed = 1});
 
   std::mt19937 random(1);

@@ -20,7 +20,7 @@ Training<Mlp> mlp(const std::optional<Optimizer>& optimizer, std::uint64_t seed 
                  [](const Mlp& m, const Inputs& in) {
                    const Tensor calls = state_input("calls", {}, i32);
                    write_back(calls, calls + 1);
-                   return mean(square(m.l2(tanh(m.l1(in["x"]))) - in["y"]));
+                   return mean(square(m.l2(dropout(tanh(m.l1(in["x"])), 0.25)) - in["y"]));
                  },
                  {.inputs = {{"x", {4, 2}}, {"y", {4, 1}}},
                   .optimizer = optimizer,
