@@ -25,7 +25,7 @@ struct ScanShape {
   std::int64_t du() const { return 0; }
   std::int64_t ddelta() const { return batch * length * channels; }
   std::int64_t da() const { return 2 * batch * length * channels; }
-  std::int64_t dbc() const { return da() + chunk_states().size(); }
+  std::int64_t dbc() const { return da() + batch * chunks() * channels * states; }
   std::int64_t grad_size() const { return dbc() + batch * length * 2 * states * blocks(); }
 };
 

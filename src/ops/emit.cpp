@@ -151,6 +151,10 @@ Tensor broadcast(const Tensor& x, const Shape& shape, Site site) {
   return emit(OpKind::BroadcastTo, {x}, ShapeAttr{shape}, site);
 }
 
+Tensor repeated(float value, const Shape& shape) {
+  return broadcast_to(constant(std::vector<float>{value}, {1}), shape);
+}
+
 Pair broadcast_pair(const char* op, const Operand& a, const Operand& b) {
   const Site site = a.site();
   // A number is of the type of the tensor beside it, if there is one.

@@ -101,6 +101,9 @@ struct Pair {
 };
 Pair broadcast_pair(const char* op, const Operand& a, const Operand& b);
 Tensor broadcast(const Tensor& x, const Shape& shape, Site site);
+/// One number as a tensor, for an op that is a kernel of its own: such a kernel reads a view of the
+/// number, where `full` would have to be written out for it.
+Tensor repeated(float value, const Shape& shape);
 /// The shape that both broadcast to, or an error naming `op`.
 Shape common_shape(const char* op, const TensorType& x, const TensorType& y, Site site);
 

@@ -41,22 +41,58 @@ Tensor linear_scan(Operand a, const Tensor& b, const Tensor& initial, int axis) 
   return emit(OpKind::LinearScan, {factors, b, initial}, AxisAttr{at}, a.site());
 }
 
-// out_i = Σ_{j ≤ i} x_j, as one masked reduction;  dx_j = Σ_{i ≥ j} g_i
+namespace {
+
+/// Σ_{j ≤ i} x_j as one masked reduction over [.., i, j, ..]: little to do if the axis is short.
+Tensor short_prefix(const Tensor& x, int axis) {
+  const Tensor terms = expand_dims(x, axis);
+  Shape pairs = terms.shape();
+  pairs.set(axis, x.shape().dim(axis));
+  return sum(where(less_equal(iota(pairs, axis + 1), iota(pairs, axis)), terms, 0.0), {axis + 1});
+}
+
+/// Σ_{j ≤ i} x_j. A long axis is cut into pieces, each of them is scanned, and what came before a
+/// piece is a prefix of the pieces' sums: few steps one after the other, and short sums.
+Tensor prefix(const Tensor& x, int axis) {
+  constexpr std::int64_t kShort = 64;
+  const std::int64_t n = x.shape(axis);
+  if (n <= kShort) return short_prefix(x, axis);
+  std::int64_t size = 1;
+  while (size * size < n) size *= 2;
+  const std::int64_t pieces = (n + size - 1) / size;
+  const auto padded = [&](const Tensor& t, std::int64_t before, std::int64_t after) {
+    std::vector<PadWidth> widths(static_cast<std::size_t>(t.rank()));
+    widths[static_cast<std::size_t>(axis)] = {before, after};
+    return before + after == 0 ? t : pad(t, widths);
+  };
+  Shape cut, row;  // [.., pieces, size, ..] and without `size`
+  for (int k = 0; k < x.rank(); ++k) {
+    row.push_back(k == axis ? pieces : x.shape(k));
+    cut.push_back(k == axis ? pieces : x.shape(k));
+    if (k == axis) cut.push_back(size);
+  }
+  const Tensor terms = reshape(padded(x, 0, pieces * size - n), cut);
+  const Tensor inside =
+      x.dtype() == f32 ? narrow(linear_scan(repeated(1, cut), terms, repeated(0, row), axis + 1),
+                                axis + 1, 1, size)
+                       : prefix(terms, axis + 1);
+  const Tensor sums = squeeze(narrow(inside, axis + 1, size - 1, 1), axis + 1);
+  const Tensor before = padded(narrow(prefix(sums, axis), axis, 0, pieces - 1), 1, 0);
+  Shape whole = x.shape();
+  whole.set(axis, pieces * size);
+  return narrow(reshape(inside + expand_dims(before, axis + 1), whole), axis, 0, n);
+}
+
+}  // namespace
+
+// out_i = Σ_{j ≤ i} x_j;  dx_j = Σ_{i ≥ j} g_i
 Tensor cumsum(Operand x, int axis) {
   SiteScope scope(x.site());
   const Tensor tensor = as_tensor("cumsum", x, f32);
   const int at = resolve_axis("cumsum", axis, tensor.rank(), tensor.type(), x.site());
-  // [.., i, j, ..]: i runs over the results, j over the terms.
-  const auto prefix = [at](const Tensor& t, bool reversed) {
-    const Tensor terms = expand_dims(t, at);
-    Shape pairs = terms.shape();
-    pairs.set(at, t.shape().dim(at));
-    const Tensor i = iota(pairs, at), j = iota(pairs, at + 1);
-    return sum(where(reversed ? greater_equal(j, i) : less_equal(j, i), terms, 0.0), {at + 1});
-  };
-  const Tensor y = prefix(tensor, false);
-  return with_gradient(y, {tensor},
-                       [=](const Tensor& g) -> std::vector<Tensor> { return {prefix(g, true)}; });
+  return with_gradient(prefix(tensor, at), {tensor}, [=](const Tensor& g) -> std::vector<Tensor> {
+    return {flip(prefix(flip(g, at), at), at)};
+  });
 }
 
 }  // namespace tensorgrad

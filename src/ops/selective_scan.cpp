@@ -171,7 +171,7 @@ ScanResult selective_scan(Operand input, const Tensor& delta, const Tensor& A_lo
   scan.a = -exp(A_log);
   scan.bc = concat({B, C}, -1);
   scan.initial = options.initial_state ? *options.initial_state
-                                       : zeros({u.shape(0), u.shape(2), A_log.shape(1)});
+                                       : repeated(0, {u.shape(0), u.shape(2), A_log.shape(1)});
   scan.attr = {options.discretization == Discretization::Zoh,
                std::min<std::int64_t>(kChunk, u.shape(1))};
   scan.site = input.site();
@@ -183,10 +183,11 @@ ScanResult selective_scan(Operand input, const Tensor& delta, const Tensor& A_lo
       scan.node(OpKind::ScanOutput, {u, scan.delta, scan.a, scan.bc, scan.starts(states)});
   // The gradients are linear in the cotangents of the two results: each has a rule of its own.
   ScanResult result;
-  result.final_state = with_gradient(
-      last, from, [=](const Tensor& g) { return scan.backward(states, zeros(u.shape()), g); });
+  result.final_state = with_gradient(last, from, [=](const Tensor& g) {
+    return scan.backward(states, repeated(0, u.shape()), g);
+  });
   result.y = with_gradient(y, from, [=](const Tensor& g) {
-    return scan.backward(states, g, zeros(scan.initial.shape()));
+    return scan.backward(states, g, repeated(0, scan.initial.shape()));
   });
   result.y = result.y + D * u;
   return result;

@@ -23,6 +23,8 @@ class Simplifier {
         return elementwise();
       case OpClass::View:
         return view();
+      case OpClass::Join:
+        return join();
       default:
         return -1;
     }
@@ -129,13 +131,9 @@ class Simplifier {
         if (in_order) return reshaped(in_[0]);
         break;
       }
-      case OpKind::Slice: {
-        const auto& s = std::get<SliceAttr>(node_.attrs);
-        bool whole = from == type_;
-        for (std::int64_t step : s.step) whole = whole && step == 1;
-        if (whole) return in_[0];
+      case OpKind::Slice:
+        if (is_whole(std::get<SliceAttr>(node_.attrs), from.shape)) return in_[0];
         break;
-      }
       case OpKind::Pad:
         if (from == type_) return in_[0];
         break;
@@ -143,6 +141,36 @@ class Simplifier {
         break;
     }
     return -1;
+  }
+
+  static bool is_whole(const SliceAttr& slice, const Shape& of) {
+    for (int axis = 0; axis < of.rank(); ++axis) {
+      const auto k = static_cast<std::size_t>(axis);
+      if (slice.step[k] != 1 || slice.size[k] != of[axis]) return false;
+    }
+    return true;
+  }
+
+  /// Slices of one tensor that lie one behind the other along the axis are one slice.
+  TensorId join() {
+    const auto axis = static_cast<std::size_t>(std::get<AxisAttr>(node_.attrs).axis);
+    if (in_.size() == 1) return in_[0];
+    for (int i = 0; i < static_cast<int>(in_.size()); ++i) {
+      if (producer(i).op != OpKind::Slice || producer(i).inputs[0] != producer(0).inputs[0])
+        return -1;
+    }
+    SliceAttr all = std::get<SliceAttr>(producer(0).attrs);
+    for (int i = 1; i < static_cast<int>(in_.size()); ++i) {
+      SliceAttr expected = all, next = std::get<SliceAttr>(producer(i).attrs);
+      expected.start[axis] += all.size[axis] * all.step[axis];
+      expected.size[axis] = next.size[axis];
+      if (next.start != expected.start || next.step != expected.step || next.size != expected.size)
+        return -1;
+      all.size[axis] += next.size[axis];
+    }
+    const TensorId source = producer(0).inputs[0];
+    if (is_whole(all, out_.type(source).shape)) return source;
+    return add(OpKind::Slice, {source}, all);
   }
 
   TensorId reshaped(TensorId id) {

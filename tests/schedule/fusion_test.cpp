@@ -77,6 +77,72 @@ TEST(Fusion, AReductionTakesItsPrologueAndEpilogue) {
   EXPECT_EQ(p.kernel_count(), 1) << p.to_string();
 }
 
+TEST(Fusion, NeighbouringSlicesJoinedAreReadInPlace) {
+  const Plan p = planned([] {
+    const Tensor x = tensor_input("x", {4, 5, 9}), w = tensor_input("w", {5, 3});
+    const Tensor joined =
+        concat({narrow(x, -1, 2, 3), narrow(x, -1, 5, 1), narrow(x, -1, 6, 1)}, -1);
+    const Tensor flipped = flip(x, -1);  // 8 … 0: steps of −1
+    const Tensor backwards = concat({narrow(flipped, -1, 1, 2), narrow(flipped, -1, 3, 3)}, -1);
+    return Outputs{{"joined", matmul(joined, w)}, {"backwards", matmul(backwards, w)}};
+  });
+  EXPECT_EQ(names(p), (std::vector<std::string>{"matmul", "matmul"})) << p.to_string();
+}
+
+TEST(Fusion, SlicesThatAreNoNeighboursAreCopied) {
+  const auto kernels = [](const std::function<Tensor(const Tensor&)>& join) {
+    return planned([&] {
+             const Tensor x = tensor_input("x", {4, 5, 9});
+             return matmul(join(x), tensor_input("w", {4, 3}));
+           })
+        .kernel_count();
+  };
+  const auto part = [](const Tensor& x, std::int64_t start) { return narrow(x, -1, start, 2); };
+  EXPECT_EQ(kernels([&](const Tensor& x) { return concat({part(x, 3), part(x, 5)}, -1); }), 1);
+  EXPECT_EQ(kernels([&](const Tensor& x) { return concat({part(x, 3), part(x, 6)}, -1); }), 2);
+  EXPECT_EQ(kernels([&](const Tensor& x) { return concat({part(x, 5), part(x, 3)}, -1); }), 2);
+  EXPECT_EQ(kernels([&](const Tensor& x) {
+              return concat({part(x, 3), part(x * 2.0, 5)}, -1);
+            }),
+            2);
+}
+
+TEST(Fusion, SlicesThatMakeTheWholeAreIt) {
+  const Plan p = planned([] {
+    const Tensor x = tensor_input("x", {4, 6});
+    return matmul(concat({narrow(x, 0, 0, 1), narrow(x, 0, 1, 3)}, 0), tensor_input("w", {6, 2}));
+  });
+  EXPECT_EQ(names(p), std::vector<std::string>{"matmul"});
+  EXPECT_EQ(p.kernels[0].exprs[0].index.to_string(),
+            planned([] {
+              return matmul(tensor_input("x", {4, 6}), tensor_input("w", {6, 2}));
+            })
+                .kernels[0]
+                .exprs[0]
+                .index.to_string());
+}
+
+TEST(Fusion, TheBackwardOfASelectiveScanKeepsNoStates) {
+  constexpr std::int64_t B = 2, L = 2048, D = 256, N = 16;
+  const auto scan = [&](bool training) {
+    return compile_to_ir(
+        [&] {
+          const Tensor u = param_input("u", {B, L, D}), delta = param_input("delta", {B, L, D});
+          const Tensor bc = param_input("bc", {B, L, 2 * N}), a = param_input("A_log", {D, N});
+          const Tensor y = selective_scan(u, delta, a, narrow(bc, -1, 0, N), narrow(bc, -1, N, N),
+                                          param_input("D", {D}), {.delta_softplus = false})
+                               .y;
+          return sum(y * tensor_input("w", {B, L, D}));
+        },
+        training, std::nullopt, gpu());
+  };
+  const std::int64_t sequence = B * L * D * 4, states = sequence * N;
+  const MemoryReport memory = scan(true).plan->memory();
+  // du and dΔ are of the size of a sequence; beyond them a sixteenth of the states.
+  EXPECT_LE(memory.temps, 2 * sequence + states / 16) << scan(true).plan->to_string();
+  EXPECT_LE(scan(false).plan->memory().temps, sequence + states / 16);
+}
+
 TEST(Fusion, KeepsToTheBindingsOfTheTarget) {
   Target target = gpu();
   target.max_bindings = 4;

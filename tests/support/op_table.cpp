@@ -615,6 +615,9 @@ void attention_cases(Cases& cases) {
   cases.add("cumsum", "axes", {{{2, 5, 3}}}, [](X x) {
     return several({cumsum(x[0]), cumsum(x[0], 0), cumsum(x[0], 1)});
   });
+  cases.add("cumsum", "long", {{{2, 67, 3}}, {{131}}}, [](X x) {
+    return several({cumsum(x[0], 1), cumsum(x[1]), cumsum(cast(x[1], i32))});
+  });
 }
 
 void state_space_cases(Cases& cases) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "support/kernel_eval.hpp"
+#include "tensorgrad/passes.hpp"
 
 namespace tensorgrad::test {
 
@@ -145,6 +146,14 @@ std::string difference(const Results& got, const Results& want, double tolerance
     }
   }
   return "";
+}
+
+std::string device_difference(Backend& backend, const Graph& graph,
+                              const std::map<std::string, Values>& feeds, double tolerance) {
+  const auto optimized = run_passes(graph, backend.target().passes);
+  const auto planned = std::make_shared<const Plan>(plan(optimized, backend.target()));
+  return difference(run_on_device(backend, planned, feeds), reference_results(graph, feeds),
+                    tolerance);
 }
 
 }  // namespace tensorgrad::test

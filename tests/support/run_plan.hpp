@@ -30,4 +30,9 @@ Results run_on_device(Backend& backend, std::shared_ptr<const Plan> plan,
 /// none.
 std::string difference(const Results& got, const Results& want, double tolerance);
 
+/// The first difference between a graph on a device and on the reference interpreter.
+std::string device_difference(Backend& backend, const Graph& graph,
+                              const std::map<std::string, reference::Values>& feeds,
+                              double tolerance);
+
 }  // namespace tensorgrad::test

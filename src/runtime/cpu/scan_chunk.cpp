@@ -148,6 +148,7 @@ class Walk {
     for (int64_t n = 0; n < o_.shape.states; ++n) {
       const Rate rate(*this, n);
       const Row b = row(n), c = row(o_.shape.states + n);
+      const Share db = share(n, first), dc = share(o_.shape.states + n, first);
       auto h = get_state(o_.start, n);  // kept before each step
       for (int64_t t = 0; t < steps_; ++t) {
         hn::Store(h, d_, states + t * lanes_);
@@ -166,8 +167,8 @@ class Walk {
         add(du, t, hn::Mul(r_phi, input));
         add(ddelta, t, hn::MulAdd(rate.a, through, hn::Mul(f.phi_delta, r_bu)));
         da = hn::Add(da, hn::MulAdd(now, through, hn::Mul(f.phi_a, r_bu)));
-        give(t, n, hn::Mul(r_phi, ut), first);
-        give(t, o_.shape.states + n, hn::Mul(gt, h), first);
+        db.add(d_, t, hn::Mul(r_phi, ut));
+        dc.add(d_, t, hn::Mul(gt, h));
         h = before;
         r = hn::Mul(r, decay);
       }
@@ -208,7 +209,7 @@ class Walk {
     return {hn::MulAdd(s.decay, h, hn::Mul(s.phi, hn::Mul(hn::Set(d_, b), u))), s.decay};
   }
 
-  float* column(int64_t k) const { return scratch_ + k * o_.shape.chunk * lanes_; }
+  float* column(int64_t k) const { return scratch_ + k * (o_.shape.chunk + 3) * lanes_; }
   HWY_INLINE V32 at(const float* column, int64_t t) const {
     return hn::Load(d_, column + t * lanes_);
   }
@@ -254,12 +255,22 @@ class Walk {
                 n;
     store(d_, v, to, s.states, part_.channels);
   }
-  HWY_INLINE void give(int64_t t, int64_t column, V32 v, bool first) const {
+  /// A share of dB or dC along the chunk, for one state.
+  struct Share {
+    float* data;
+    int64_t stride;
+    bool first;
+    HWY_INLINE void add(F32 d, int64_t t, V32 v) const {
+      float& to = data[t * stride];
+      const float sum = hn::GetLane(hn::SumOfLanes(d, v));
+      to = first ? sum : to + sum;
+    }
+  };
+  Share share(int64_t column, bool first) const {
     const ScanShape& s = o_.shape;
-    const int64_t at = (part_.batch * s.length + begin_ + t) * 2 * s.states + column;
-    float& to = o_.out.data[s.dbc() + at * s.blocks() + part_.channel / kScanChannels];
-    const float sum = hn::GetLane(hn::SumOfLanes(d_, v));
-    to = first ? sum : to + sum;
+    const int64_t at = (part_.batch * s.length + begin_) * 2 * s.states + column;
+    return {o_.out.data + s.dbc() + at * s.blocks() + part_.channel / kScanChannels,
+            2 * s.states * s.blocks(), first};
   }
 
   const F32 d_{};

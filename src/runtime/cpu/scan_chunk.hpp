@@ -30,10 +30,14 @@ struct ScanFunctions {
 
 const ScanFunctions& scan_functions();
 
-/// Columns of a chunk that a kernel keeps beside each other, for one vector of channels.
+/// Columns of a chunk that a kernel keeps beside each other, for one vector of channels. They lie a
+/// little apart: steps a multiple of 4 KiB away from each other are in each other's way.
 inline constexpr std::int64_t kScanColumns = 7;
+inline std::int64_t scan_column(const ScanShape& shape) {
+  return (shape.chunk + 3) * scan_functions().lanes;
+}
 inline std::int64_t scan_scratch(const ScanShape& shape) {
-  return kScanColumns * shape.chunk * scan_functions().lanes;
+  return kScanColumns * scan_column(shape);
 }
 
 }  // namespace tensorgrad::cpu
