@@ -12,7 +12,7 @@ void check_heads(const Rule& r) {
   const Shape &q = r.type(0).shape, &k = r.type(1).shape, &v = r.type(2).shape;
   const bool ranks = q.rank() == 4 && k.rank() == 4 && v.rank() == 4;
   if (r.type(0).dtype != f32 || r.type(1).dtype != f32 || r.type(2).dtype != f32 || !ranks ||
-      q[0] != k[0] || k[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
+      q[0] != k[0] || k[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] || k[1] == 0 ||
       q[1] % k[1] != 0) {
     r.fail("q, k and v are " + r.type(0).to_string() + ", " + r.type(1).to_string() + " and " +
            r.type(2).to_string() +

@@ -45,11 +45,13 @@ bool is_attention(OpKind op) {
   return op == OpKind::Attention || op == OpKind::AttentionGradQ || op == OpKind::AttentionGradKV;
 }
 
-/// Forward and backward nodes have the same q, k and v, so that all of them stay or none.
+/// Forward and backward nodes have the same q, k and v, so that all of them stay or none. Kernels
+/// need not know tensors without elements.
 bool stays_fused(const Graph& graph, const std::vector<TensorId>& in, const PassOptions& options) {
   const AttentionShape s(graph.type(in[0]).shape, graph.type(in[1]).shape, graph.type(in[2]).shape,
                          {});
-  return std::min(s.queries, s.keys) >= options.fused_attention &&
+  const std::int64_t least = std::min({s.batch, s.heads, s.queries, s.keys, s.dim, s.width});
+  return least > 0 && std::min(s.queries, s.keys) >= options.fused_attention &&
          std::max(s.dim, s.width) <= options.fused_head;
 }
 

@@ -2,7 +2,7 @@
 // The softmax is made as scores come: each row keeps its largest score so far, `top`, and the sum
 // of the weights relative to it, and what was accumulated shrinks when `top` grows. Scores are
 // never in memory.
-#include "codegen/wgsl/attention_tiles.hpp"
+#include "codegen/wgsl/attention_printer.hpp"
 #include "codegen/wgsl/body.hpp"
 #include "codegen/wgsl/generators.hpp"
 #include "codegen/wgsl/special.hpp"
@@ -41,7 +41,7 @@ class ForwardPrinter : public AttentionPrinter {
     print_key_loop();
     declare(s);
     multiply_rows(s, queries, "first", keys, "key");
-    print_mask(s);
+    print_scores(s);
     print_softmax(s, mixed, mixes);
     if (mixes) multiply_scores(mixed, s, values, "key");
     out_.close();
@@ -65,7 +65,8 @@ class ForwardPrinter : public AttentionPrinter {
     return name + std::to_string(row / 4) + "[" + std::to_string(row % 4) + "]";
   }
 
-  void print_mask(const Fragment& s) {
+  /// Scaled products, and the mask.
+  void print_scores(const Fragment& s) {
     const std::string scale = literal(shape_.scale, DType::F32, module_.prelude);
     assign(s, [&](auto row, auto quad) { return s.at(row, quad) + " * " + scale; });
     print_seen([&](std::int64_t row, std::int64_t quad, const std::string& seen) {

@@ -3,7 +3,7 @@
 // queries and accumulates dq = scale·dS·k; the other goes over tiles of queries, of all heads that
 // share the key head, for a tile of keys and accumulates dv = Pᵀ·do and dk = scale·dSᵀ·q. So each
 // result is made by one workgroup, in one order.
-#include "codegen/wgsl/attention_tiles.hpp"
+#include "codegen/wgsl/attention_printer.hpp"
 #include "codegen/wgsl/body.hpp"
 #include "codegen/wgsl/special.hpp"
 

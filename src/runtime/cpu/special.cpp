@@ -19,6 +19,10 @@ std::unique_ptr<CpuKernel> make_special_kernel(const Kernel& kernel, const Kerne
     case OpKind::ScanGradState:
     case OpKind::ScanGrad:
       return make_selective_scan(kernel, context);
+    case OpKind::Attention:
+    case OpKind::AttentionGradQ:
+    case OpKind::AttentionGradKV:
+      return make_attention(kernel, context);
     default:
       throw InternalError("cpu: no implementation of " + kernel.name);
   }

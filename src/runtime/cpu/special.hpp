@@ -20,5 +20,6 @@ Strided bind(const StridedOperand& operand, const Kernel& kernel, const KernelCo
 
 std::unique_ptr<CpuKernel> make_linear_scan(const Kernel& kernel, const KernelContext& context);
 std::unique_ptr<CpuKernel> make_selective_scan(const Kernel& kernel, const KernelContext& context);
+std::unique_ptr<CpuKernel> make_attention(const Kernel& kernel, const KernelContext& context);
 
 }  // namespace tensorgrad::cpu

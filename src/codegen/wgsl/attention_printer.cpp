@@ -1,157 +1,18 @@
-#include "codegen/wgsl/attention_tiles.hpp"
+#include "codegen/wgsl/attention_printer.hpp"
 
 #include <algorithm>
 #include <map>
-
-#include "codegen/wgsl/special.hpp"
-#include "tensorgrad/error.hpp"
 
 namespace tensorgrad::wgsl {
 
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// ` + 3u`, or nothing.
 std::string plus(std::int64_t value) { return value == 0 ? "" : " + " + unsigned_text(value); }
 
-AttentionShape shape_of(const SpecialHint& hint) {
-  return {hint.inputs[0].type.shape, hint.inputs[1].type.shape, hint.inputs[2].type.shape,
-          std::get<AttentionAttr>(hint.attrs)};
-}
-
-/// The least stride of at least `quads` at which eight threads, `rows` of them below each other,
-/// write to different banks: there are eight of quads.
-std::int64_t spread(std::int64_t quads, std::int64_t rows) {
-  rows = std::min<std::int64_t>(rows, 8);
-  if (rows == 1) return quads;
-  while (8 % rows == 0 ? quads % 8 != 8 / rows : quads % 2 == 0) ++quads;
-  return quads;
-}
-
-// ---- contractions in parts
-
-/// A contraction over the elements of rows, in parts of nearly equal depth.
-struct Parts {
-  std::int64_t depth, count;
-
-  Parts(std::int64_t width, std::int64_t deep) {
-    depth = round_up(ceil_div(width, ceil_div(width, deep)), 4);
-    count = ceil_div(width, depth);
-  }
-  std::int64_t stride(std::int64_t rows) const { return spread(rows / 4, depth / 4); }
-};
-
-/// Columns of a thread's scores that are in workgroup memory at a time.
-std::int64_t columns_at_once(const AttentionTile& tile) {
-  std::int64_t columns = tile.columns;
-  while (columns > 1 && columns * tile.across > tile.deep) columns /= 2;
-  return columns;
-}
-
-std::int64_t score_stride(const AttentionTile& tile) {
-  return spread(tile.tall() / 4, tile.across);
-}
-
-/// Quads of a result in a thread.
-std::int64_t result_quads(std::int64_t width, const AttentionTile& tile) {
-  return ceil_div(width, 4 * tile.across);
-}
-
-// ---- which tile
-
-/// What a kernel multiplies and how large its results are.
-struct Work {
-  std::vector<std::int64_t> contracted, results;
-  std::int64_t heads, extent;  // of the results
-
-  explicit Work(const SpecialHint& hint) {
-    const AttentionShape s = shape_of(hint);
-    const bool keys = hint.op == OpKind::AttentionGradKV;
-    heads = s.batch * (keys ? s.groups : s.heads);
-    extent = keys ? s.keys : s.queries;
-    contracted = {s.dim};
-    if (hint.op != OpKind::Attention) contracted.push_back(s.width);
-    if (hint.op != OpKind::Attention) results.push_back(s.dim);
-    if (hint.op != OpKind::AttentionGradQ) results.push_back(s.width);
-  }
-  std::int64_t widest() const { return *std::max_element(results.begin(), results.end()); }
-  std::int64_t workgroups(const AttentionTile& t) const {
-    return heads * ceil_div(extent, t.tall());
-  }
-  /// Workgroup memory. Products and exchanges between threads follow one another in the same place.
-  std::int64_t quads(const AttentionTile& t) const {
-    std::int64_t most = t.across * score_stride(t);
-    for (std::int64_t width : contracted) {
-      const Parts parts(width, t.deep);
-      most = std::max(most, parts.depth * (parts.stride(t.tall()) + parts.stride(t.wide())));
-    }
-    for (std::int64_t width : results) {
-      const std::int64_t depth = t.across * columns_at_once(t);
-      most = std::max(most, depth * (score_stride(t) + t.across * result_quads(width, t)));
-    }
-    return most;
-  }
-};
-
-/// Tiles by the number of a thread's results in a row, so that what a thread accumulates stays near
-/// 128 numbers: with more, registers run out; with less, reading operands takes longer than
-/// multiplying.
-std::vector<AttentionTile> tiles_of(OpKind op, const Work& work) {
-  const std::int64_t widest = work.widest(), across = widest <= 16 ? 4 : widest <= 96 ? 8 : 16;
-  const std::int64_t own = round_up(ceil_div(widest, across), 4);
-  std::vector<AttentionTile> tiles;
-  const auto add = [&](std::int64_t rows, std::int64_t columns) {
-    for (std::int64_t down : {16, 8, 4}) {
-      if (across * down >= 32) tiles.push_back({across, down, rows, columns, 0});
-    }
-  };
-  if (op == OpKind::Attention) {
-    add(8, own > 8 ? 4 : 8);
-    add(4, 4);
-  } else if (op == OpKind::AttentionGradQ) {
-    add(8, 4);
-    add(4, 4);
-  } else {
-    if (own <= 4) add(8, 4);
-    add(4, 8);
-    add(4, 4);
-  }
-  return tiles;
-}
-
 }  // namespace
-
-std::vector<AttentionTile> attention_tiles(const SpecialHint& hint, const WgslLimits& limits) {
-  const Work work(hint);
-  std::vector<AttentionTile> tiles;
-  for (AttentionTile tile : tiles_of(hint.op, work)) {
-    if (tile.threads() > static_cast<std::int64_t>(limits.invocations)) continue;
-    for (std::int64_t deep : {32, 16, 8}) {
-      tile.deep = deep;
-      if (16 * work.quads(tile) > static_cast<std::int64_t>(limits.workgroup_bytes)) continue;
-      tiles.push_back(tile);
-      break;
-    }
-  }
-  return tiles;
-}
-
-AttentionTile choose_attention_tile(const SpecialHint& hint, const WgslLimits& limits) {
-  const Work work(hint);
-  const std::vector<AttentionTile> tiles = attention_tiles(hint, limits);
-  if (tiles.empty()) throw InternalError("wgsl: no tile for " + std::string(to_string(hint.op)));
-  // Fewer than these leave a large device idle.
-  constexpr std::int64_t kManyWorkgroups = 128, kManyThreads = 1 << 15;
-  for (const AttentionTile& tile : tiles) {
-    const std::int64_t workgroups = work.workgroups(tile);
-    if (workgroups >= kManyWorkgroups && workgroups * tile.threads() >= kManyThreads &&
-        tile.tall() < 2 * work.extent)
-      return tile;
-  }
-  return tiles.back();
-}
 
 void print_attention(Module& module, const AttentionTile& tile) {
   switch (module.kernel.special->op) {
@@ -167,8 +28,11 @@ void print_attention(Module& module, const AttentionTile& tile) {
 // ---- the printer
 
 AttentionPrinter::AttentionPrinter(Module& module, const AttentionTile& tile)
-    : module_(module), out_(module.main), tile_(tile), shape_(shape_of(*module.kernel.special)) {
-  module_.share("tile", "vec4<f32>", Work(hint()).quads(tile), 16);
+    : module_(module),
+      out_(module.main),
+      tile_(tile),
+      shape_(attention_shape(*module.kernel.special)) {
+  module_.share("tile", "vec4<f32>", attention_quads(hint(), tile), 16);
   // An array can be read as vectors if every operand in it can.
   const auto whole_quads = [&](const StridedOperand& o) {
     const auto divides = [](std::int64_t value) { return value % 4 == 0; };
@@ -192,7 +56,7 @@ AttentionPrinter::AttentionPrinter(Module& module, const AttentionTile& tile)
 }
 
 Fragment AttentionPrinter::result(const std::string& name, std::int64_t width) const {
-  return {name, 4 * result_quads(width, tile_)};
+  return {name, 4 * tile_.result_quads(width)};
 }
 
 void AttentionPrinter::print_grid(std::int64_t heads, std::int64_t extent, bool last_first) {
@@ -213,13 +77,13 @@ RowSource AttentionPrinter::source(const std::string& name, const StridedOperand
   const Shape& shape = operand.type.shape;
   const std::int64_t rows = shape[2], width = shape[3], quads = ceil_div(width, 4);
   const ArrayRef& array = module_.array(operand.binding);
-  const Parts parts(width, tile_.deep);
+  const AttentionTile::Parts parts = tile_.parts(width);
   Writer& f = module_.functions;
   if (!f.empty()) f.blank();
   f.open("fn load_" + name + "(head: u32, row: u32, quad: u32) -> vec4<f32>", node());
   std::vector<std::string> outside;
   if (rows % tile != 0) outside.push_back("row >= " + unsigned_text(rows));
-  if (parts.depth * parts.count > 4 * quads || result_quads(width, tile_) * tile_.across > quads)
+  if (parts.depth * parts.count > 4 * quads || tile_.result_quads(width) * tile_.across > quads)
     outside.push_back("quad >= " + unsigned_text(quads));
   if (!outside.empty()) {
     f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
@@ -229,7 +93,7 @@ RowSource AttentionPrinter::source(const std::string& name, const StridedOperand
   const auto row = [&](std::int64_t stride) {
     return "head" + (rows > 1 && stride != 0 ? " + row * " + unsigned_text(stride) : "");
   };
-  if (module_.has_quads(array.array)) {
+  if (module_.has_quads(operand.binding)) {
     f.line("return " + array.array + "[" + row(operand.strides[2] / 4) + " + quad];", node());
     f.close();
     return {name, &operand};
@@ -257,7 +121,7 @@ RowSource AttentionPrinter::source(const std::string& name, const StridedOperand
 void AttentionPrinter::print_head(const std::string& name, const StridedOperand& operand,
                                   const std::string& head) {
   const ArrayRef& array = module_.array(operand.binding);
-  const std::int64_t unit = module_.has_quads(array.array) ? 4 : 1;
+  const std::int64_t unit = module_.has_quads(operand.binding) ? 4 : 1;
   const Shape& shape = operand.type.shape;
   std::string text = unsigned_text((array.start + operand.offset) / unit);
   if (shape[0] > 1) text += " + b * " + unsigned_text(operand.strides[0] / unit);
@@ -347,11 +211,12 @@ std::string AttentionPrinter::columns_of(std::int64_t quad) const {
 void AttentionPrinter::multiply_rows(const Fragment& acc, const RowSource& a,
                                      const std::string& a_first, const RowSource& b,
                                      const std::string& b_first) {
-  const Parts parts(a.operand->type.shape[3], tile_.deep);
-  const std::int64_t lhs = parts.stride(tile_.tall()), rhs = parts.stride(tile_.wide());
+  const AttentionTile::Parts parts = tile_.parts(a.operand->type.shape[3]);
+  const std::int64_t lhs = AttentionTile::stride(parts, tile_.tall()),
+                     rhs = AttentionTile::stride(parts, tile_.wide());
   out_.open("for (var part = 0u; part < " + unsigned_text(parts.count) + "; part++)", node());
-  fill_turned(a, a_first, tile_.tall(), parts.depth, 0, false);
-  fill_turned(b, b_first, tile_.wide(), parts.depth, parts.depth * lhs, true);
+  fill_turned(a, a_first, tile_.tall(), parts, 0, false);
+  fill_turned(b, b_first, tile_.wide(), parts, parts.depth * lhs, true);
   out_.line("workgroupBarrier();");
   multiply(acc, parts.depth, lhs, rhs);
   out_.line("workgroupBarrier();");
@@ -360,8 +225,8 @@ void AttentionPrinter::multiply_rows(const Fragment& acc, const RowSource& a,
 
 void AttentionPrinter::multiply_scores(const Fragment& acc, const Fragment& scores,
                                        const RowSource& b, const std::string& b_first) {
-  const std::int64_t own = columns_at_once(tile_), depth = own * tile_.across,
-                     lhs = score_stride(tile_), rhs = tile_.across * acc.columns / 4;
+  const std::int64_t own = tile_.columns_at_once(), depth = own * tile_.across,
+                     lhs = tile_.score_stride(), rhs = tile_.across * acc.columns / 4;
   for (std::int64_t begin = 0; begin < tile_.columns; begin += own) {
     for (std::int64_t u = begin; u < begin + own; ++u) {
       for (std::int64_t quad = 0; quad < tile_.rows / 4; ++quad) {
@@ -405,9 +270,9 @@ void AttentionPrinter::deal(std::int64_t items, const std::function<void()>& bod
 /// 4·q + c of a part goes to row c·(depth / 4) + q of the tile: threads then write to different
 /// banks, and the order of a contraction is free.
 void AttentionPrinter::fill_turned(const RowSource& source, const std::string& first,
-                                   std::int64_t count, std::int64_t depth, std::int64_t start,
-                                   bool dealt) {
-  const std::int64_t deep_quads = depth / 4, stride = spread(count / 4, deep_quads);
+                                   std::int64_t count, const AttentionTile::Parts& parts,
+                                   std::int64_t start, bool dealt) {
+  const std::int64_t deep_quads = parts.depth / 4, stride = AttentionTile::stride(parts, count);
   deal(count / 4 * deep_quads, [&] {
     out_.line("let deep = item % " + unsigned_text(deep_quads) + ";");
     out_.line("let quad = item / " + unsigned_text(deep_quads) + ";");
@@ -476,7 +341,7 @@ void AttentionPrinter::multiply(const Fragment& acc, std::int64_t depth, std::in
 void AttentionPrinter::fold_rows(
     const std::string& name,
     const std::function<std::string(const std::string&, const std::string&)>& op) {
-  const std::int64_t stride = score_stride(tile_), quads = tile_.rows / 4;
+  const std::int64_t stride = tile_.score_stride(), quads = tile_.rows / 4;
   const auto own = [&](std::int64_t quad) { return name + std::to_string(quad); };
   for (std::int64_t quad = 0; quad < quads; ++quad) {
     out_.line("tile[" + unsigned_text(stride) + " * x + y" + plus(quad * tile_.down) +
@@ -500,7 +365,7 @@ void AttentionPrinter::store(const std::string& name, const StridedOperand& outp
                              const std::function<std::string(std::int64_t)>& factor) {
   const Shape& shape = output.type.shape;
   const std::string& array = module_.array(output.binding).array;
-  const bool vectors = module_.has_quads(array);
+  const bool vectors = module_.has_quads(output.binding);
   const std::int64_t rows = shape[2], width = shape[3], unit = vectors ? 4 : 1;
   const std::int64_t stride = output.strides[2] / unit;  // outputs are dense
   for (std::int64_t row = 0; row < tile_.rows; ++row) {

@@ -1,45 +1,21 @@
 // What the attention kernels are made of: products of tiles that go through workgroup memory, one
-// after the other, with the results in registers.
-//
-// A workgroup computes a tile of scores, `tall` rows and `wide` columns, and accumulates a tile of
-// results with the same rows. Thread (x, y) holds the rows of the quads y, y + down, … and of the
-// scores the columns x, x + across, …: when scores become the left operand of the next product,
-// neighbouring threads then write neighbouring rows of its tile. Operands lie in workgroup memory
-// as quads, four rows or columns at one place of the contraction, as in matmul.cpp.
+// after the other, with the results in registers. Operands lie in workgroup memory as quads, four
+// rows or columns at one place of the contraction, as in matmul.cpp.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <vector>
 
+#include "codegen/wgsl/attention_tile.hpp"
 #include "codegen/wgsl/module.hpp"
-#include "ir/attention_shape.hpp"
 
 namespace tensorgrad::wgsl {
-
-struct AttentionTile {
-  std::int64_t across, down;   ///< threads side by side and below each other
-  std::int64_t rows, columns;  ///< of the scores, in a thread; multiples of 4
-  std::int64_t deep;           ///< how much of a contraction is in workgroup memory at most
-
-  std::int64_t threads() const { return across * down; }
-  std::int64_t tall() const { return down * rows; }
-  std::int64_t wide() const { return across * columns; }
-};
-
-/// The tiles with which a kernel can be printed, the largest first.
-std::vector<AttentionTile> attention_tiles(const SpecialHint& hint, const WgslLimits& limits);
-
-/// The one to take: the largest that leaves the device enough to do.
-AttentionTile choose_attention_tile(const SpecialHint& hint, const WgslLimits& limits);
 
 /// Prints Attention, AttentionGradQ or AttentionGradKV.
 void print_attention(Module& module, const AttentionTile& tile);
 void print_attention_forward(Module& module, const AttentionTile& tile);
 void print_attention_grad_q(Module& module, const AttentionTile& tile);
 void print_attention_grad_kv(Module& module, const AttentionTile& tile);
-
-// ---- for the printers
 
 /// A matrix in the registers of the workgroup: a thread's part is vectors of four columns,
 /// `name<row>_<quad>`.
@@ -117,7 +93,7 @@ class AttentionPrinter {
 
  private:
   void fill_turned(const RowSource& source, const std::string& first, std::int64_t count,
-                   std::int64_t depth, std::int64_t start, bool dealt);
+                   const AttentionTile::Parts& parts, std::int64_t start, bool dealt);
   void fill_straight(const RowSource& source, const std::string& first, std::int64_t count,
                      std::int64_t quads, std::int64_t start);
   void multiply(const Fragment& acc, std::int64_t depth, std::int64_t lhs_stride,
