@@ -31,8 +31,13 @@ if(TENSORGRAD_SANITIZE)
   add_link_options(-fsanitize=${TENSORGRAD_SANITIZE})
 endif()
 
-# The library is always position-independent, and calls inside it stay inside it.
-add_compile_options(-fno-semantic-interposition)
+if(EMSCRIPTEN)
+  add_compile_options(-fexceptions)
+  add_link_options(-fexceptions -sALLOW_MEMORY_GROWTH=1)
+else()
+  # The library is always position-independent, and calls inside it stay inside it.
+  add_compile_options(-fno-semantic-interposition)
+endif()
 
 # What is given away does not name the folder that it was built in.
 if(TENSORGRAD_BUNDLE)

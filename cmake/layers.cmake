@@ -2,10 +2,11 @@
 # check_layers() prepares the test that includes follow the list, program() and standalone_program()
 # build on the library.
 
-# layer(<folder> [SUBFOLDERS <name>...] [NEEDS <layer>...])
-# One object library a folder: tensorgrad_<folder>, tensorgrad_<folder>_<subfolder>.
+# layer(<folder> [SUBFOLDERS <name>...] [UNUSED <subfolder>...] [NEEDS <layer>...])
+# One object library a folder: tensorgrad_<folder>, tensorgrad_<folder>_<subfolder>. An unused
+# subfolder is one of another platform.
 function(layer folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SUBFOLDERS;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SUBFOLDERS;UNUSED;NEEDS")
   set(paths ${folder})
   foreach(subfolder IN LISTS arg_SUBFOLDERS)
     list(APPEND paths ${folder}/${subfolder})
@@ -33,7 +34,8 @@ function(layer folder)
   list(REMOVE_DUPLICATES below)
   set_property(GLOBAL PROPERTY tensorgrad_below_${folder} "${below}")
   set_property(GLOBAL APPEND PROPERTY tensorgrad_layers ${folder})
-  set_property(GLOBAL APPEND PROPERTY tensorgrad_folders ${paths})
+  list(TRANSFORM arg_UNUSED PREPEND ${folder}/)
+  set_property(GLOBAL APPEND PROPERTY tensorgrad_folders ${paths} ${arg_UNUSED})
 endfunction()
 
 # uses(<folder or folder/subfolder> [LIBRARIES <library>...] [HEADERS <library>...])

@@ -9,6 +9,10 @@ namespace tensorgrad {
 class Graph;
 struct Node;
 
+/// The shortest decimal that reads back as the same finite number, as std::to_chars writes it.
+std::string shortest_text(float value);
+std::string shortest_text(double value);
+
 /// The shortest decimal that reads back as the same double; `inf`, `-inf`, `nan`.
 std::string number_text(double value);
 

@@ -1,9 +1,7 @@
 // Shapes, dtypes, sites and the random source of initial values.
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
-#include "ir/text.hpp"
 #include "tensorgrad/graph.hpp"
 
 namespace tensorgrad {
@@ -63,18 +61,6 @@ std::string Shape::to_string() const {
 
 std::string TensorType::to_string() const {
   return tensorgrad::to_string(dtype) + shape.to_string();
-}
-
-std::string number_text(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  // A value that came from a float is shown as that float: 0.1, not 0.10000000149011612.
-  char buffer[40];
-  const auto as_float = static_cast<float>(value);
-  const auto result = static_cast<double>(as_float) == value
-                          ? std::to_chars(buffer, buffer + sizeof buffer, as_float)
-                          : std::to_chars(buffer, buffer + sizeof buffer, value);
-  return std::string(buffer, result.ptr);
 }
 
 // SplitMix64 (Steele, Lea, Flood 2014): full period, passes BigCrush, one line.

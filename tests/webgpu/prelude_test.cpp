@@ -121,7 +121,7 @@ void check(const std::string& name, double bound, const std::vector<Range>& rang
   if (std::getenv("TENSORGRAD_PRINT_ERRORS")) std::printf("%-12s %.2f ulp\n", name.c_str(), worst);
 }
 
-const Range kTiny{1e-37, 1e-3, true}, kUsual{1e-3, 100, true}, kAll{1e-37, 3e38, true};
+const Range kTiny{1e-37, 1e-3, true}, kAll{1e-37, 3e38, true};
 
 TEST(Prelude, ExpIsAccurate) {
   check("tg_exp", 1.5, {{-1, 1}, {-87.336, 88.72}, kTiny, {-0.01, 0.01}},

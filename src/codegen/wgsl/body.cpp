@@ -1,10 +1,10 @@
 #include "codegen/wgsl/body.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "codegen/wgsl/fold.hpp"
+#include "ir/text.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::wgsl {
@@ -27,14 +27,10 @@ bool is_single(const std::string& text) {
 std::string factor(const std::string& text) { return is_single(text) ? text : bracket(text); }
 
 std::string float_text(float value) {
-  char digits[64];
-  const auto shortest = [&](auto v) {
-    return std::string(digits, std::to_chars(digits, digits + 64, v).ptr);
-  };
-  std::string text = shortest(value);
+  std::string text = shortest_text(value);
   // A compiler reads the decimal in double precision, and refuses one above the largest float.
   if (std::fabs(std::strtod(text.c_str(), nullptr)) > std::numeric_limits<float>::max()) {
-    text = shortest(static_cast<double>(value));
+    text = shortest_text(static_cast<double>(value));
   }
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;

@@ -23,6 +23,11 @@ namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(30);
 constexpr size_t kCacheLine = 64;
+#if defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__)
+constexpr int kMaxThreads = 1;  // the calling one: there are no others
+#else
+constexpr int kMaxThreads = 1024;
+#endif
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -160,7 +165,7 @@ int default_threads() {
     }
     return static_cast<int>(threads);
   }
-  return std::clamp(usable_cores(), 1, 1024);
+  return std::clamp(usable_cores(), 1, kMaxThreads);
 }
 
 struct alignas(kCacheLine) Pool::Worker {
@@ -177,7 +182,7 @@ struct alignas(kCacheLine) Pool::Completion {
 };
 
 Pool::Pool(int threads)
-    : threads_(std::clamp(threads, 1, 1024)), completion_(std::make_unique<Completion>()) {
+    : threads_(std::clamp(threads, 1, kMaxThreads)), completion_(std::make_unique<Completion>()) {
   try {
     for (int i = 0; i < threads_; ++i) {
       workers_.push_back(std::make_unique<Worker>());

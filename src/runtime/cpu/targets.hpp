@@ -7,7 +7,9 @@
 
 // SSSE3 machines take the baseline's code: they are too few to compile everything once more.
 #define HWY_DISABLED_TARGETS HWY_SSSE3
-#if !defined(__x86_64__) && !defined(__i386__)
+#if defined(__EMSCRIPTEN__)
+#define HWY_COMPILE_ONLY_EMU128  // Highway 1.0 has no doubles in WebAssembly's vectors
+#elif !defined(__x86_64__) && !defined(__i386__)
 #define HWY_COMPILE_ONLY_STATIC  // one unit, that of the compiler's flags
 #endif
 

@@ -1,13 +1,5 @@
 // A libFuzzer target for the safetensors reader: any bytes are a file and an index, and must be
-// read or refused with IoError. Clang only, built on demand from the root of the repository:
-//
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-//     -Iinclude -Isrc -Itests tests/io/fuzz/safetensors_fuzzer.cpp src/io/*.cpp \
-//     -o build/safetensors_fuzzer
-//   mkdir -p build/corpus && build/safetensors_fuzzer --write-seeds=build/corpus
-//   build/safetensors_fuzzer -max_total_time=600 -rss_limit_mb=1024 -max_len=4096 build/corpus
-//
-// A crash is kept in crash-…; give that file as the only argument to see it again.
+// read or refused with IoError. ./dev fuzz builds and runs it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
