@@ -13,10 +13,11 @@ std::string or_zero(const std::string& value, const std::string& condition) {
   return condition.empty() ? value : "select(0.0, " + value + ", " + condition + ")";
 }
 
+// & and not &&, which is a branch.
 std::string join(const std::vector<std::string>& conditions) {
   std::string text;
   for (const std::string& c : conditions) {
-    if (!c.empty()) text += (text.empty() ? "" : " && ") + c;
+    if (!c.empty()) text += (text.empty() ? "(" : " & (") + c + ")";
   }
   return text;
 }
@@ -56,24 +57,23 @@ ScanPrinter::ScanPrinter(Module& module, const Spread& spread)
 }
 
 void ScanPrinter::print_functions() {
-  module_.prelude.insert("tg_expm1_parts");
   Writer& f = module_.functions;
   f.raw(R"(struct ScanPower {
   power: vec4<f32>,
   small: vec4<f32>,
 }
 
-// e^x = power (1 + small). It is 0 below -88; what grows does so by e^88 at most.
+// e^x = power (1 + small), as tg_expm1_parts has it. It is 0 below -88; what grows does so by
+// e^88 at most.
 fn scan_power(x: vec4<f32>) -> ScanPower {
   let low = select(x, vec4<f32>(-88.0), x < vec4<f32>(-88.0));
   let inside = select(low, vec4<f32>(88.0), x > vec4<f32>(88.0));
-  let p = tg_expm1_parts(inside.x);
-  let q = tg_expm1_parts(inside.y);
-  let r = tg_expm1_parts(inside.z);
-  let s = tg_expm1_parts(inside.w);
-  let k = vec4<i32>(vec4<f32>(p.y, q.y, r.y, s.y));
-  return ScanPower(bitcast<vec4<f32>>((k + vec4<i32>(127)) << vec4<u32>(23u)),
-      vec4<f32>(p.x, q.x, r.x, s.x));
+  let k = round(inside * 1.44269502);
+  let r = (inside - k * 0.693359375) - k * -0.000212194442;
+  let p = 0.49999997 + r * (0.16666542 + r * (0.0416672044 + r * (0.00836664718
+      + r * 0.00138824969)));
+  return ScanPower(bitcast<vec4<f32>>((vec4<i32>(k) + vec4<i32>(127)) << vec4<u32>(23u)),
+      r + r * r * p);
 }
 
 fn scan_decay(x: vec4<f32>) -> vec4<f32> {
