@@ -1,17 +1,19 @@
 // Tries every candidate tile on every class of matrix product that training meets, in one run, and
 // prints a table from which codegen/wgsl/matmul_tile.cpp is filled.
 //
-//   bench_matmul_sweep [SHAPE...]      a shape as 1024x1024x1024nn: M x N x K, operands as n or t
+//   bench_matmul_sweep [SHAPE...]
+//
+// A shape is 1024x1024x1024nn: M x N x K, operands as they are (n) or turned (t); 8*384x1536x2048tn
+// is a batch of 8.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
-#include "codegen/wgsl/print.hpp"
 #include "runtime/backend.hpp"
-#include "runtime/webgpu/gpu.hpp"
+#include "sweep.hpp"
 #include "tensorgrad/tensorgrad.hpp"
 
 using namespace tensorgrad;
@@ -122,20 +124,24 @@ int main(int argc, char** argv) {
   if (argc > 1) {
     cases.clear();
     for (int i = 1; i < argc; ++i) {
-      long long m = 0, n = 0, k = 0;
+      long long batch = 1, m = 0, n = 0, k = 0;
       char lhs = 'n', rhs = 'n';
-      if (std::sscanf(argv[i], "%lldx%lldx%lld%c%c", &m, &n, &k, &lhs, &rhs) < 3) {
+      const char* shape = argv[i];
+      if (std::strchr(shape, '*')) {
+        batch = std::atoll(shape);
+        shape = std::strchr(shape, '*') + 1;
+      }
+      if (std::sscanf(shape, "%lldx%lldx%lld%c%c", &m, &n, &k, &lhs, &rhs) < 3 ||
+          std::min({batch, m, n, k}) < 1) {
         std::fprintf(stderr, "%s is no shape; 64x64x64nn is one\n", argv[i]);
         return 2;
       }
-      cases.push_back({m, n, k, lhs == 't', rhs == 't'});
+      cases.push_back(
+          {m, n, k, lhs == 't', rhs == 't', batch, std::strstr(shape, "+gelu") != nullptr});
     }
   }
   webgpu::Gpu gpu = webgpu::Gpu::open({});
-  WgslLimits limits;
-  limits.invocations = gpu.limits().invocations_per_workgroup;
-  limits.workgroup_bytes = gpu.limits().workgroup_storage_bytes;
-  limits.bindings = gpu.limits().storage_buffers_per_stage;
+  const WgslLimits limits = limits_of(gpu);
   const Target target = Device::webgpu().backend()->target();
   std::printf("%s\n", gpu.adapter().name.c_str());
 
@@ -144,14 +150,8 @@ int main(int argc, char** argv) {
     const double flops = 2.0 * static_cast<double>(c.batch * c.m) * static_cast<double>(c.n * c.k);
     std::vector<MatMulTile> tiles;
     std::vector<WgslKernel> printed;
-    std::vector<webgpu::ShaderSource> sources;
     const auto add = [&](const MatMulTile* tile) {
-      WgslKernel wgsl = emit_wgsl(kernel, limits, tile);
-      webgpu::ShaderSource source{kernel.name, wgsl.source, wgsl.entry, {}};
-      for (const WgslBinding& b : wgsl.bindings)
-        source.bindings.push_back(b.writable ? webgpu::Access::ReadWrite : webgpu::Access::Read);
-      sources.push_back(std::move(source));
-      printed.push_back(std::move(wgsl));
+      printed.push_back(emit_wgsl(kernel, limits, tile));
       tiles.push_back(tile ? *tile : MatMulTile{});
     };
     add(nullptr);  // what is chosen today
@@ -166,38 +166,8 @@ int main(int argc, char** argv) {
       const bool slices = tile.slices == 1 || groups * tile.slice_threads() < 1 << 16;
       if (fits && pays && slices) add(&tile);
     }
-    const std::vector<webgpu::Pipeline> pipelines = gpu.compile(sources);
-    std::vector<webgpu::Buffer> buffers;
-    for (const WgslBinding& b : printed[0].bindings)
-      buffers.push_back(gpu.create_buffer(static_cast<std::uint64_t>((b.offset + b.elements) * 4)));
+    const std::vector<double> best = time_variants(gpu, printed, flops);
     std::vector<std::pair<double, std::size_t>> results;
-    webgpu::Commands commands;
-    for (std::size_t i = 0; i < tiles.size(); ++i) {
-      std::vector<webgpu::Binding> bindings;
-      for (std::size_t b = 0; b < buffers.size(); ++b) {
-        bindings.push_back({buffers[b],
-                            static_cast<std::uint64_t>(printed[i].bindings[b].offset) * 4,
-                            static_cast<std::uint64_t>(printed[i].bindings[b].elements) * 4});
-      }
-      const auto [x, y, z] = printed[i].grid;
-      commands.push_back({pipelines[i], gpu.bind(pipelines[i], bindings), x, y, z});
-    }
-    // Many in a row, each waiting for the one before because it writes what that wrote: what a
-    // kernel costs in a program. The first round only wakes the device.
-    const auto count = static_cast<std::size_t>(std::clamp(2e12 / flops * 0.02, 4.0, 400.0));
-    std::vector<double> best(tiles.size(), 1e30);
-    for (int round = 0; round < 4; ++round) {
-      for (std::size_t i = 0; i < tiles.size(); ++i) {
-        const webgpu::Commands many(count, commands[i]);
-        const auto start = std::chrono::steady_clock::now();
-        gpu.submit(many);
-        gpu.wait_idle();
-        const double ns =
-            std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
-                .count();
-        if (round > 0) best[i] = std::min(best[i], ns / static_cast<double>(count));
-      }
-    }
     for (std::size_t i = 0; i < tiles.size(); ++i) results.push_back({best[i], i});
     const double today = results[0].first;
     std::sort(results.begin(), results.end());

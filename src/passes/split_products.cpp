@@ -13,18 +13,23 @@ namespace tensorgrad {
 namespace {
 
 constexpr std::int64_t kTile = 128;
-constexpr std::int64_t kShortSum = 512;  // terms that a part should have
+constexpr std::int64_t kShortSum = 256;  // terms that a part should have
 constexpr std::int64_t kMostParts = 32;
 
-/// Into how many parts the sum of k terms is cut; 1: it stays whole.
+/// Into how many parts the sum of k terms is cut, so that there are about as many tiles as wanted;
+/// 1: it stays whole.
 std::int64_t parts_of(std::int64_t k, std::int64_t tiles, std::int64_t wanted) {
   if (2 * tiles >= wanted) return 1;
-  const std::int64_t most = std::min({kMostParts, k / kShortSum, (wanted + tiles - 1) / tiles});
-  for (std::int64_t parts = most; parts > 1; --parts) {
+  std::int64_t best = 1;
+  const auto off = [&](std::int64_t parts) {
+    const double ratio = static_cast<double>(tiles * parts) / static_cast<double>(wanted);
+    return std::max(ratio, 1 / ratio);
+  };
+  for (std::int64_t parts = 2; parts <= std::min(kMostParts, k / kShortSum); ++parts) {
     // Parts whose length is a multiple of 16 keep the steps of a tile whole.
-    if (k % (16 * parts) == 0) return parts;
+    if (k % (16 * parts) == 0 && off(parts) < off(best)) best = parts;
   }
-  return 1;
+  return best;
 }
 
 }  // namespace

@@ -42,29 +42,23 @@ struct Work {
 };
 
 /// Tiles by the number of a thread's results in a row, so that what a thread accumulates stays near
-/// 128 numbers: with more, registers run out; with less, reading operands takes longer than
-/// multiplying them.
-std::vector<AttentionTile> tiles_of(OpKind op, const Work& work) {
-  const std::int64_t widest = work.widest(), across = widest <= 16 ? 4 : widest <= 96 ? 8 : 16;
+/// 64 numbers: with more, registers run out; with less, reading operands takes longer than
+/// multiplying them. Figures of an H200, bench/attention_sweep.cpp.
+std::vector<AttentionTile> tiles_of(const Work& work) {
+  const std::int64_t widest = work.widest();
+  const std::int64_t across = widest <= 16   ? 4
+                              : widest <= 32 ? 8
+                              : widest <= 64 ? 16
+                              : widest <= 96 ? 8
+                                             : 16;
   const std::int64_t own = round_up(ceil_div(widest, across), 4);
   std::vector<AttentionTile> tiles;
   const auto add = [&](std::int64_t rows, std::int64_t columns) {
-    for (const std::int64_t down : {16, 8, 4}) {
-      if (across * down >= 32) tiles.push_back({across, down, rows, columns, 0});
+    for (const std::int64_t threads : {128, 64, 32}) {
+      if (threads >= 4 * across) tiles.push_back({across, threads / across, rows, columns, 0});
     }
   };
-  switch (op) {
-    case OpKind::Attention:
-      add(8, own > 8 ? 4 : 8);
-      break;
-    case OpKind::AttentionGradQ:
-      add(8, 4);
-      break;
-    default:
-      if (own <= 4) add(8, 4);
-      add(4, 8);
-      break;
-  }
+  add(own <= 4 ? 8 : 4, own <= 4 ? 4 : 8);
   add(4, 4);
   return tiles;
 }
@@ -114,9 +108,9 @@ std::int64_t attention_quads(const SpecialHint& hint, const AttentionTile& tile)
 
 std::vector<AttentionTile> attention_tiles(const SpecialHint& hint, const WgslLimits& limits) {
   std::vector<AttentionTile> tiles;
-  for (AttentionTile tile : tiles_of(hint.op, Work(hint))) {
+  for (AttentionTile tile : tiles_of(Work(hint))) {
     if (tile.threads() > static_cast<std::int64_t>(limits.invocations)) continue;
-    for (const std::int64_t deep : {32, 16, 8}) {
+    for (const std::int64_t deep : {16, 8}) {
       tile.deep = deep;
       if (16 * attention_quads(hint, tile) > static_cast<std::int64_t>(limits.workgroup_bytes))
         continue;

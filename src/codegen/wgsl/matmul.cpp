@@ -8,7 +8,8 @@
 // reads its operands as vectors; a thread writes whole quads, because two threads may not write
 // parts of one vector. Memory is read by quads too where strides allow: along m or n, or along k,
 // when a thread takes four rows and turns the 4 x 4 block. Any other strides will do: then quads
-// are made of single elements, dealt to threads along the axis that is contiguous.
+// are made of single elements, dealt to threads along the axis that is contiguous; and so are the
+// results, where rows are no multiple of four.
 #include <algorithm>
 #include <optional>
 
@@ -36,11 +37,15 @@ struct Operand {
   std::int64_t size = 0;      // BM or BN
   bool k_contiguous = false;  // k steps by 1 through memory
   Fetch fetch = Fetch::Elements;
+  bool dealt = false;  // a quad of the tile is one of each quarter, and not four neighbours
 
   /// Quads in a row of the tile. One more than needed, where threads write down a column: then they
   /// do not all meet in one bank.
   std::int64_t row() const { return size / 4 + (k_contiguous ? 1 : 0); }
   std::int64_t quads() const { return size / 4; }
+  /// From one element of a quad to the next, and from one quad to the next, along m or n.
+  std::int64_t spacing() const { return dealt ? quads() : 1; }
+  std::string begin(const std::string& quad) const { return (dealt ? "" : "4u * ") + quad; }
   /// Pieces of the tile that threads fetch.
   std::int64_t pieces(std::int64_t k) const {
     return fetch == Fetch::Blocks ? quads() * (k / 4) : quads() * k;
@@ -68,13 +73,16 @@ class MatMulPrinter {
     const std::optional<MatMulTile> tile =
         wanted ? *wanted
                : choose_tile({batch_, extent(m_), extent(n_), extent(k_), heavy_epilogue(),
-                              expr(kernel_.matmul->rhs).index.stride(k_) == 1},
+                              in_blocks(expr(kernel_.matmul->rhs))},
                              module_.limits);
     if (!tile) return false;
     tile_ = *tile;
     lhs_ = operand("lhs", kernel_.matmul->lhs, m_, tile_.m);
     rhs_ = operand("rhs", kernel_.matmul->rhs, n_, tile_.n);
     use_quads();
+    // Neighbouring threads then read, and write, neighbouring elements.
+    lhs_.dealt = lhs_.fetch == Fetch::Elements && lhs_.load->index.stride(m_) == 1;
+    rhs_.dealt = extent(n_) % 4 != 0;
     print_finish();
     print_main();
     return true;
@@ -130,10 +138,15 @@ class MatMulPrinter {
 
   // ---- quads
 
+  /// Whether quads along k can be read.
+  bool in_blocks(const Expr& load) const {
+    return load.index.stride(k_) == 1 && Quads(module_, k_).starts(load.binding, load.index);
+  }
+
   Operand operand(const char* name, ExprId id, int along, std::int64_t size) const {
     const Expr& load = expr(id);
     Operand o{name, &load, along, size, load.index.stride(k_) == 1, Fetch::Elements};
-    if (o.k_contiguous && tile_.k % 4 == 0 && Quads(module_, k_).starts(load.binding, load.index)) {
+    if (tile_.k % 4 == 0 && in_blocks(load)) {
       o.fetch = Fetch::Blocks;
     } else if (Quads(module_, along).starts(load.binding, load.index)) {
       o.fetch = Fetch::Quads;
@@ -170,35 +183,36 @@ class MatMulPrinter {
     return text;
   }
 
-  /// `fn finish(i0: u32, m: u32, quad: u32, acc: vec4<f32>)`: what becomes of four neighbours of
-  /// the product.
+  /// `fn finish(i0: u32, m: u32, quad: u32, acc: vec4<f32>)`: what becomes of a quad of the
+  /// product; where quads are dealt it is `n`, the place of the first.
   void print_finish() {
     Writer& f = module_.functions;
-    f.open("fn finish(" + batch_parameters() + "m: u32, quad: u32, acc: vec4<f32>)");
+    f.open("fn finish(" + batch_parameters() + "m: u32, " + (rhs_.dealt ? "n" : "quad") +
+           ": u32, acc: vec4<f32>)");
     std::vector<std::string> outside;
     if (ragged(m_, tile_.m)) outside.push_back("m >= " + unsigned_text(extent(m_)));
-    if (ragged(n_, tile_.n) && extent(n_) % 4 == 0)
+    if (ragged(n_, tile_.n) && !rhs_.dealt)
       outside.push_back("quad >= " + unsigned_text(extent(n_) / 4));
     if (!outside.empty()) {
       f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
       f.line("return;");
       f.close();
     }
-    f.line("let n = 4u * quad;");
+    if (!rhs_.dealt) f.line("let n = 4u * quad;");
     const auto place = [&](Body& body, int lane) {
       body.set_var(m_, "m");
       if (lane < 0) return body.set_var(n_, "quad");
-      body.set_var(n_, lane == 0 ? "n" : "(n + " + unsigned_text(lane) + ")");
+      body.set_var(n_, lane == 0 ? "n" : "(n" + plus(lane * rhs_.spacing()) + ")");
       body.name(kernel_.matmul->acc, "acc[" + std::to_string(lane) + "]");
     };
     const auto exists = [&](int lane) {
-      return "n" + plus(lane) + " < " + unsigned_text(extent(n_));
+      return "n" + plus(lane * rhs_.spacing()) + " < " + unsigned_text(extent(n_));
     };
     Quads quads(module_, n_);
-    if (extent(n_) % 4 == 0) {
-      quads.print(f, place);
-    } else {
+    if (rhs_.dealt) {
       quads.print(f, place, exists);
+    } else {
+      quads.print(f, place);
     }
     f.close();
   }
@@ -269,8 +283,11 @@ class MatMulPrinter {
     if (sliced) print_join(node);
     for_rows([&](std::int64_t row) {
       for_quads(tile_.columns, [&](std::int64_t quad) {
-        const std::string m = "m0 + " + place("y", tile_.m, tile_.rows, row / 4, row % 4);
-        const std::string at = "n0 / 4u + x" + plus(quad * (tile_.n / tile_.columns));
+        const std::int64_t down = row / 4 * (tile_.m / tile_.rows),
+                           right = quad * (tile_.n / tile_.columns);
+        const std::string m = "m0 + " + lhs_.begin("y") +
+                              plus((lhs_.dealt ? 1 : 4) * down + row % 4 * lhs_.spacing());
+        const std::string at = (rhs_.dealt ? "n0 + x" : "n0 / 4u + x") + plus(right);
         out_.line("finish(" + batch_arguments() + m + ", " + at + ", " + acc(row, quad) + ");");
       });
     });
@@ -287,13 +304,6 @@ class MatMulPrinter {
 
   static std::string acc(std::int64_t row, std::int64_t quad) {
     return "acc" + std::to_string(row) + "_" + std::to_string(quad);
-  }
-
-  /// Where element c of a thread's quad lies along its axis. A thread's quads are a part of the
-  /// tile apart, so that neighbouring threads read neighbouring quads.
-  static std::string place(const std::string& thread, std::int64_t tile, std::int64_t own,
-                           std::int64_t quad, std::int64_t c) {
-    return "4u * " + thread + plus(quad * (tile / (own / 4)) + c);
   }
 
   /// This thread's number in its slice.
@@ -369,18 +379,35 @@ class MatMulPrinter {
           at = body.index(Quads(module_, o.along).number(origin(o)));
           break;
         case Fetch::Blocks:
-          body.set_var(o.along, "(" + start + " + 4u * " + name + "_quad)");
+          body.set_var(o.along, "(" + start + " + " + o.begin(name + "_quad)"));
           body.set_var(k_, "((" + k + ") / 4u)");
           at = body.index(Quads(module_, k_).number(origin(o)));
           break;
         case Fetch::Elements:
-          body.set_var(o.along, "(" + start + " + 4u * " + name + "_quad)");
+          body.set_var(o.along, start);
           body.set_var(k_, "(" + k + ")");
           at = body.index(origin(o));
+          print_elements(o, start, name);
           break;
       }
       out_.line("var " + name + "_at = " + at + ";");
     });
+  }
+
+  /// `let lhs0_by2 = …;`: how far the elements of a quad lie from the start of the tile's row or
+  /// column. Beyond the operand's end the last is taken again: it makes results that nobody stores.
+  void print_elements(const Operand& o, const std::string& start, const std::string& name) {
+    const std::int64_t stride = o.load->index.stride(o.along);
+    for (int c = 0; c < 4; ++c) {
+      std::string by = o.begin(name + "_quad") + plus(c * o.spacing());
+      if (ragged(o.along, o.size)) {
+        by = "min(" + by + ", " + unsigned_text(extent(o.along) - 1) + " - " + start + ")";
+      } else if (c > 0) {
+        by = "(" + by + ")";
+      }
+      if (std::abs(stride) != 1) by += " * " + unsigned_text(std::abs(stride));
+      out_.line("let " + name + "_by" + std::to_string(c) + " = " + by + ";");
+    }
   }
   Index origin(const Operand& o) const {
     return o.load->index + module_.array(o.load->binding).start;
@@ -417,7 +444,7 @@ class MatMulPrinter {
       if (ragged(k_, tile_.k * tile_.slices))
         inside.push_back("k0 + " + name + "_k < " + unsigned_text(extent(k_)));
       const bool ragged_along = ragged(o.along, o.size);
-      const std::string at = start + " + 4u * " + name + "_quad";
+      const std::string at = start + " + " + o.begin(name + "_quad");
       const auto set = [&](int r, const std::string& value, std::vector<std::string> conditions) {
         const std::string to = name + "_" + std::to_string(r);
         if (conditions.empty()) {
@@ -440,24 +467,20 @@ class MatMulPrinter {
           for (int r = 0; r < 4; ++r) {
             std::vector<std::string> conditions = inside;
             if (ragged_along)
-              conditions.push_back(at + plus(r) + " < " + unsigned_text(extent(o.along)));
-            set(r, element(name, r * along_stride / 4), conditions);
+              conditions.push_back(at + plus(r * o.spacing()) + " < " +
+                                   unsigned_text(extent(o.along)));
+            set(r, element(name, r * o.spacing() * along_stride / 4), conditions);
           }
           break;
         case Fetch::Elements: {
-          const std::string to = name + "_0";
+          const std::string to = name + "_0", sign = along_stride < 0 ? " - " : " + ";
           out_.line(to + " = vec4<f32>();", o.load->node);
           if (!inside.empty()) out_.open("if (" + all_of(inside) + ")");
           for (int c = 0; c < 4; ++c) {
-            const std::string line =
-                to + "[" + std::to_string(c) + "] = " + element(name, c * along_stride) + ";";
-            if (ragged_along) {
-              out_.open("if (" + at + plus(c) + " < " + unsigned_text(extent(o.along)) + ")");
-              out_.line(line, o.load->node);
-              out_.close();
-            } else {
-              out_.line(line, o.load->node);
-            }
+            const std::string number = std::to_string(c);
+            out_.line(to + "[" + number + "] = " + array + "[" + name + "_at" + sign + name +
+                          "_by" + number + "];",
+                      o.load->node);
           }
           if (!inside.empty()) out_.close();
           break;

@@ -190,7 +190,7 @@ fn tg_tanh(x: f32) -> f32 {
   return select(near, select(far, -far, x < 0.0), abs(x) > 0.625);
 }
 )"},
-    {"tg_erf", "tg_exp", R"(
+    {"tg_erf", "", R"(
 // 2 ulp: a polynomial up to 0.93, then 1 - 2^q with q = log2(1 - erf).
 fn tg_erf(x: f32) -> f32 {
   let z = x * x;
@@ -200,7 +200,7 @@ fn tg_erf(x: f32) -> f32 {
   let a = min(abs(x), 3.96);
   let q = -0.000146315622 + a * (-1.62781096 + a * (-0.916851759 + a * (-0.153198063
       + a * (0.0345546417 + a * (-0.00547284726 + a * (0.000532322272 + a * -2.36436426e-05))))));
-  let far = 1.0 - tg_exp(0.693147182 * q);
+  let far = 1.0 - exp2(q);
   return select(near, select(far, -far, x < 0.0), abs(x) > 0.93);
 }
 )"},
