@@ -1,10 +1,10 @@
 // Tries every candidate tile on every class of matrix product that training meets, in one run, and
 // prints a table from which codegen/wgsl/matmul_tile.cpp is filled.
 //
-//   bench_matmul_sweep [SHAPE...]
+//   bench_matmul_sweep [--chosen] [SHAPE...]
 //
 // A shape is 1024x1024x1024nn: M x N x K, operands as they are (n) or turned (t); 8*384x1536x2048tn
-// is a batch of 8.
+// is a batch of 8. --chosen times only the tile that a program gets.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -121,6 +121,11 @@ int main(int argc, char** argv) {
                           {16384, 1536, 384, false, false, 1, true},
                           {4096, 3072, 768, false, false, 1, true},
                           {64, 64, 256, true, false}};
+  bool chosen_only = false;
+  if (argc > 1 && std::string(argv[1]) == "--chosen") {
+    chosen_only = true;
+    --argc, ++argv;
+  }
   if (argc > 1) {
     cases.clear();
     for (int i = 1; i < argc; ++i) {
@@ -155,7 +160,7 @@ int main(int argc, char** argv) {
       tiles.push_back(tile ? *tile : MatMulTile{});
     };
     add(nullptr);  // what is chosen today
-    for (const MatMulTile& tile : candidates()) {
+    for (const MatMulTile& tile : chosen_only ? std::vector<MatMulTile>{} : candidates()) {
       const std::int64_t groups =
           c.batch * ((c.m + tile.m - 1) / tile.m) * ((c.n + tile.n - 1) / tile.n);
       const bool fits = tile.threads() <= limits.invocations &&

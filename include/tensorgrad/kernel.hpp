@@ -99,6 +99,9 @@ struct StridedOperand {
   TensorType type;
   std::int64_t offset = 0;
   std::vector<std::int64_t> strides;
+
+  /// The same elements with two axes exchanged.
+  StridedOperand swapped(int axis1, int axis2) const;
 };
 
 /// A node that is a kernel of its own (a scan, attention): how it is computed is known to the

@@ -1,5 +1,6 @@
 #include "tensorgrad/runtime.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "codegen/wgsl/print.hpp"
@@ -26,8 +27,10 @@ std::uint32_t word_of(double value, DType dtype) {
 
 std::vector<EmittedKernel> emit_kernels(const Plan& plan) {
   std::vector<EmittedKernel> emitted;
+  WgslLimits limits;  // what each device has, and what the plan was made for
+  limits.bindings = std::max(limits.bindings, static_cast<std::uint32_t>(plan.target.max_bindings));
   for (const Kernel& kernel : plan.kernels) {
-    WgslKernel wgsl = emit_wgsl(kernel, WgslLimits{});
+    WgslKernel wgsl = emit_wgsl(kernel, limits);
     emitted.push_back({kernel.name, std::move(wgsl.source), wgsl.grid});
   }
   return emitted;

@@ -88,6 +88,16 @@ std::string text(const SpecialHint& special) {
 
 }  // namespace
 
+StridedOperand StridedOperand::swapped(int axis1, int axis2) const {
+  StridedOperand other = *this;
+  other.type.shape.set(axis1, type.shape[axis2]);
+  other.type.shape.set(axis2, type.shape[axis1]);
+  if (!strides.empty())
+    std::swap(other.strides[static_cast<std::size_t>(axis1)],
+              other.strides[static_cast<std::size_t>(axis2)]);
+  return other;
+}
+
 std::string Kernel::to_string() const {
   std::string result = "kernel " + name + " over [";
   for (std::size_t v = 0; v < vars.size(); ++v) {

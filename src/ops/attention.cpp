@@ -21,39 +21,46 @@ void check_heads(const Rule& r) {
   }
 }
 
+/// [B, H, T, D] → [B, T, H, D]
+TensorType time_major(const TensorType& type) {
+  return {type.dtype, {type.shape[0], type.shape[2], type.shape[1], type.shape[3]}};
+}
+
 }  // namespace
 
 // o = P·v with P_ij = e^{s_ij − L_i}, s = scale·q·kᵀ (−∞ where j > i if causal), and L, the
 // log-sum-exp of each row. With grouped heads, H/G query heads share each of the G key heads.
+// Results are [B, T, H, E], as the projection behind wants them: its rows are then made in place.
 Types infer_Attention(const Rule& r) {
   check_heads(r);
   const Shape &q = r.type(0).shape, &v = r.type(2).shape;
-  return {{f32, {q[0], q[1], q[2], v[3]}}, {f32, {q[0], q[1], q[2]}}};
+  return {{f32, {q[0], q[2], q[1], v[3]}}, {f32, {q[0], q[1], q[2]}}};
 }
 // With dP = do·vᵀ and δ_i = Σ o·do, dS = P·(dP − δ):
 // dq = scale·dS·k, dk = scale·dSᵀ·q, dv = Pᵀ·do. Nothing flows back from L.
 void grad_Attention(GradContext& c) {
   const Tensor g = c.cotangent(), delta = sum(c.output(0) * g, {.axes = -1});
-  const std::vector<Tensor> operands{c.input(0), c.input(1), c.input(2), c.output(1), delta, g};
+  const std::vector<Tensor> operands{
+      c.input(0), c.input(1), c.input(2), c.output(1), swap_axes(delta, 1, 2), swap_axes(g, 1, 2)};
   const auto attr = c.attr<AttentionAttr>();
-  if (c.needs(0)) c.give(0, emit(OpKind::AttentionGradQ, operands, attr, {}));
+  if (c.needs(0)) c.give(0, swap_axes(emit(OpKind::AttentionGradQ, operands, attr, {}), 1, 2));
   if (!c.needs(1) && !c.needs(2)) return;
   const std::vector<Tensor> kv = emit_all(OpKind::AttentionGradKV, operands, attr, {});
-  c.give(1, kv[0]);
-  c.give(2, kv[1]);
+  c.give(1, swap_axes(kv[0], 1, 2));
+  c.give(2, swap_axes(kv[1], 1, 2));
 }
 
 // (q, k, v, L, δ, do) → dq
 Types infer_AttentionGradQ(const Rule& r) {
   check_heads(r);
-  return {r.type(0)};
+  return {time_major(r.type(0))};
 }
 void grad_AttentionGradQ(GradContext& c) { not_differentiable(c); }
 
 // (q, k, v, L, δ, do) → dk, dv
 Types infer_AttentionGradKV(const Rule& r) {
   check_heads(r);
-  return {r.type(1), r.type(2)};
+  return {time_major(r.type(1)), time_major(r.type(2))};
 }
 void grad_AttentionGradKV(GradContext& c) { not_differentiable(c); }
 
@@ -62,8 +69,9 @@ Tensor attention(Operand query, const Tensor& key, const Tensor& value, Attentio
   const Tensor q = float_tensor("attention", query);
   const double dim = q.rank() == 4 ? static_cast<double>(q.shape(3)) : 1;
   const double scale = options.scale ? *options.scale : 1.0 / std::sqrt(dim);
-  return emit(OpKind::Attention, {q, key, value}, AttentionAttr{scale, options.causal},
-              query.site());
+  return swap_axes(
+      emit(OpKind::Attention, {q, key, value}, AttentionAttr{scale, options.causal}, query.site()),
+      1, 2);
 }
 
 }  // namespace tensorgrad

@@ -55,12 +55,15 @@ bool stays_fused(const Graph& graph, const std::vector<TensorId>& in, const Pass
          std::max(s.dim, s.width) <= options.fused_head;
 }
 
+/// The nodes' results are [B, T, H, D].
+Tensor time_major(const Tensor& x) { return swap_axes(x, 1, 2); }
+
 std::vector<Tensor> expand(OpKind op, const Heads& heads, const std::vector<Tensor>& in) {
-  if (op == OpKind::Attention) return {heads.mixed(), heads.log_sums()};
+  if (op == OpKind::Attention) return {time_major(heads.mixed()), heads.log_sums()};
   const Tensor &delta = in[4], &g = in[5], ds = heads.score_gradients(delta, g);
-  if (op == OpKind::AttentionGradQ) return {heads.by_head(matmul(ds, heads.k))};
-  return {matmul(swap_axes(ds, -1, -2), heads.grouped(heads.q)),
-          matmul(swap_axes(heads.grouped(heads.weights()), -1, -2), heads.grouped(g))};
+  if (op == OpKind::AttentionGradQ) return {time_major(heads.by_head(matmul(ds, heads.k)))};
+  return {time_major(matmul(swap_axes(ds, -1, -2), heads.grouped(heads.q))),
+          time_major(matmul(swap_axes(heads.grouped(heads.weights()), -1, -2), heads.grouped(g)))};
 }
 
 }  // namespace

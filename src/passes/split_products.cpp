@@ -13,7 +13,8 @@ namespace tensorgrad {
 namespace {
 
 constexpr std::int64_t kTile = 128;
-constexpr std::int64_t kShortSum = 256;  // terms that a part should have
+constexpr std::int64_t kManyTiles = 128;
+constexpr std::int64_t kShortSum = 256, kLongSum = 768;  // terms of a part; of one of many tiles
 constexpr std::int64_t kMostParts = 32;
 
 /// Into how many parts the sum of k terms is cut, so that there are about as many tiles as wanted;
@@ -25,7 +26,8 @@ std::int64_t parts_of(std::int64_t k, std::int64_t tiles, std::int64_t wanted) {
     const double ratio = static_cast<double>(tiles * parts) / static_cast<double>(wanted);
     return std::max(ratio, 1 / ratio);
   };
-  for (std::int64_t parts = 2; parts <= std::min(kMostParts, k / kShortSum); ++parts) {
+  const std::int64_t most = std::min(kMostParts, k / (tiles < kManyTiles ? kShortSum : kLongSum));
+  for (std::int64_t parts = 2; parts <= most; ++parts) {
     // Parts whose length is a multiple of 16 keep the steps of a tile whole.
     if (k % (16 * parts) == 0 && off(parts) < off(best)) best = parts;
   }

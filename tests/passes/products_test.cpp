@@ -36,7 +36,7 @@ TEST(SplitProducts, CutsALongSumIntoPartsThatAreAdded) {
   EXPECT_EQ(count(*split, OpKind::ReduceSum), 1);
   for (const Node& node : split->nodes()) {
     if (node.op != OpKind::MatMul) continue;
-    EXPECT_EQ(split->type(node.output()).shape, (Shape{2, 4, 3, 5}));
+    EXPECT_EQ(split->type(node.output()).shape, (Shape{2, 8, 3, 5}));
   }
   const std::map<std::string, reference::Values> feeds{{"a", numbers(2 * 3 * 2048)},
                                                        {"b", numbers(2 * 2048 * 5)}};

@@ -20,7 +20,8 @@ class ForwardPrinter : public AttentionPrinter {
 
   void print() {
     const StridedOperand &q = hint().inputs[0], &k = hint().inputs[1], &v = hint().inputs[2],
-                         &output = hint().outputs[0], &log_sums = hint().outputs[1];
+                         &log_sums = hint().outputs[1];
+    const StridedOperand output = hint().outputs[0].swapped(1, 2);  // by head
     const bool mixes = output.binding >= 0;
     const RowSource queries = source("q", q, tile_.tall()), keys = source("k", k, tile_.wide());
     RowSource values;

@@ -45,7 +45,7 @@ class GradQPrinter : public GradPrinter {
   using GradPrinter::GradPrinter;
 
   void print() {
-    const StridedOperand& output = hint().outputs[0];
+    const StridedOperand output = hint().outputs[0].swapped(1, 2);  // by head
     const RowSource queries = source("q", q(), tile_.tall()), keys = source("k", k(), tile_.wide()),
                     values = source("v", v(), tile_.wide()),
                     cotangents = source("g", g(), tile_.tall());
@@ -92,7 +92,8 @@ class GradKVPrinter : public GradPrinter {
   using GradPrinter::GradPrinter;
 
   void print() {
-    const StridedOperand &dk_output = hint().outputs[0], &dv_output = hint().outputs[1];
+    const StridedOperand dk_output = hint().outputs[0].swapped(1, 2),
+                         dv_output = hint().outputs[1].swapped(1, 2);  // by head
     const bool needs_dk = dk_output.binding >= 0, needs_dv = dv_output.binding >= 0;
     const RowSource keys = source("k", k(), tile_.tall()), queries = source("q", q(), tile_.wide()),
                     cotangents = source("g", g(), tile_.wide());

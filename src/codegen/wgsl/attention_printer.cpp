@@ -366,7 +366,7 @@ void AttentionPrinter::store(const std::string& name, const StridedOperand& outp
   const std::string& array = module_.array(output.binding).array;
   const bool vectors = module_.has_quads(output.binding);
   const std::int64_t rows = shape[2], width = shape[3], unit = vectors ? 4 : 1;
-  const std::int64_t stride = output.strides[2] / unit;  // outputs are dense
+  const std::int64_t stride = output.strides[2] / unit;
   for (std::int64_t row = 0; row < tile_.rows; ++row) {
     const std::string place = "first + " + row_of(row);
     out_.open(rows % tile_.tall() == 0 ? "" : "if (" + place + " < " + unsigned_text(rows) + ")");

@@ -41,25 +41,28 @@ struct Work {
   }
 };
 
-/// Tiles by the number of a thread's results in a row, so that what a thread accumulates stays near
-/// 64 numbers: with more, registers run out; with less, reading operands takes longer than
-/// multiplying them. Figures of an H200, bench/attention_sweep.cpp.
+/// By the width of a row of results, the largest tile first. A thread accumulates 64 numbers or so:
+/// with more, registers run out; with less, reading operands takes longer than multiplying them.
+/// Figures of an H200, bench/attention_sweep.cpp.
 std::vector<AttentionTile> tiles_of(const Work& work) {
   const std::int64_t widest = work.widest();
-  const std::int64_t across = widest <= 16   ? 4
-                              : widest <= 32 ? 8
-                              : widest <= 64 ? 16
-                              : widest <= 96 ? 8
-                                             : 16;
-  const std::int64_t own = round_up(ceil_div(widest, across), 4);
   std::vector<AttentionTile> tiles;
-  const auto add = [&](std::int64_t rows, std::int64_t columns) {
-    for (const std::int64_t threads : {128, 64, 32}) {
-      if (threads >= 4 * across) tiles.push_back({across, threads / across, rows, columns, 0});
-    }
-  };
-  add(own <= 4 ? 8 : 4, own <= 4 ? 4 : 8);
-  add(4, 4);
+  if (widest <= 16) {
+    tiles = {{4, 8, 4, 8, 16}};
+  } else if (widest <= 48) {
+    tiles = {{8, 16, 4, 8, 16}};
+  } else if (widest <= 64) {
+    tiles = {{16, 8, 8, 4, 16}};
+  } else if (widest <= 96) {
+    tiles = {{8, 16, 4, 8, 32}};
+  } else {
+    tiles = {{16, 16, 8, 8, 32}, {16, 8, 8, 4, 16}};
+  }
+  // For small problems, and devices with little workgroup memory.
+  const std::int64_t across = tiles[0].across;
+  for (const std::int64_t threads : {128, 64, 32}) {
+    if (threads >= 4 * across) tiles.push_back({across, threads / across, 4, 4, 16});
+  }
   return tiles;
 }
 
@@ -110,8 +113,7 @@ std::vector<AttentionTile> attention_tiles(const SpecialHint& hint, const WgslLi
   std::vector<AttentionTile> tiles;
   for (AttentionTile tile : tiles_of(Work(hint))) {
     if (tile.threads() > static_cast<std::int64_t>(limits.invocations)) continue;
-    for (const std::int64_t deep : {16, 8}) {
-      tile.deep = deep;
+    for (; tile.deep >= 8; tile.deep /= 2) {
       if (16 * attention_quads(hint, tile) > static_cast<std::int64_t>(limits.workgroup_bytes))
         continue;
       tiles.push_back(tile);

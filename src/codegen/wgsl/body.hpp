@@ -64,6 +64,7 @@ class Body {
  private:
   void print(ExprId id);
   std::string operation(const Expr& e);
+  bool falls(ExprId id) const;
   std::string atom(const IndexAtom& atom);
 
   Module& module_;

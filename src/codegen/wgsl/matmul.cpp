@@ -11,6 +11,8 @@
 // are made of single elements, dealt to threads along the axis that is contiguous; and so are the
 // results, where rows are no multiple of four.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "codegen/wgsl/body.hpp"
@@ -46,6 +48,12 @@ struct Operand {
   /// From one element of a quad to the next, and from one quad to the next, along m or n.
   std::int64_t spacing() const { return dealt ? quads() : 1; }
   std::string begin(const std::string& quad) const { return (dealt ? "" : "4u * ") + quad; }
+  /// How far a step along a variable goes through memory: in quads or in elements.
+  std::int64_t stride(int var) const {
+    return load->index.stride(var) / (fetch == Fetch::Elements ? 1 : 4);
+  }
+  /// Quads that a thread holds of a piece.
+  std::int64_t registers() const { return fetch == Fetch::Blocks ? 4 : 1; }
   /// Pieces of the tile that threads fetch.
   std::int64_t pieces(std::int64_t k) const {
     return fetch == Fetch::Blocks ? quads() * (k / 4) : quads() * k;
@@ -80,6 +88,9 @@ class MatMulPrinter {
     lhs_ = operand("lhs", kernel_.matmul->lhs, m_, tile_.m);
     rhs_ = operand("rhs", kernel_.matmul->rhs, n_, tile_.n);
     use_quads();
+    // With an address for each element, registers would run out.
+    if (!wanted && lhs_.fetch == Fetch::Elements && lhs_.k_contiguous)
+      tile_.unroll = std::min<std::int64_t>(tile_.unroll, 8);
     // Neighbouring threads then read, and write, neighbouring elements.
     lhs_.dealt = lhs_.fetch == Fetch::Elements && lhs_.load->index.stride(m_) == 1;
     rhs_.dealt = extent(n_) % 4 != 0;
@@ -187,14 +198,11 @@ class MatMulPrinter {
   /// product; where quads are dealt it is `n`, the place of the first.
   void print_finish() {
     Writer& f = module_.functions;
+    print_gather(f);
     f.open("fn finish(" + batch_parameters() + "m: u32, " + (rhs_.dealt ? "n" : "quad") +
-           ": u32, acc: vec4<f32>)");
-    std::vector<std::string> outside;
-    if (ragged(m_, tile_.m)) outside.push_back("m >= " + unsigned_text(extent(m_)));
-    if (ragged(n_, tile_.n) && !rhs_.dealt)
-      outside.push_back("quad >= " + unsigned_text(extent(n_) / 4));
-    if (!outside.empty()) {
-      f.open("if (" + outside[0] + (outside.size() > 1 ? " || " + outside[1] : "") + ")");
+           ": u32, acc: vec4<f32>" + (gathered_.empty() ? "" : ", gathered: Gathered") + ")");
+    if (const std::string outside = this->outside(); !outside.empty()) {
+      f.open("if (" + outside + ")");
       f.line("return;");
       f.close();
     }
@@ -212,9 +220,55 @@ class MatMulPrinter {
     if (rhs_.dealt) {
       quads.print(f, place, exists);
     } else {
-      quads.print(f, place);
+      std::map<ExprId, std::string> known;
+      for (ExprId id : gathered_) known[id] = "gathered.quad" + std::to_string(id);
+      quads.print(f, place, {}, known);
     }
     f.close();
+  }
+
+  /// `fn gather(i0: u32, m: u32, quad: u32) -> Gathered`: what the epilogue reads for an element of
+  /// its own. It is asked for several elements before any is written, because a result may take the
+  /// place of what is read, and then the compiler waits for each.
+  void print_gather(Writer& f) {
+    if (rhs_.dealt) return;
+    for (ExprId id = 0; id < static_cast<ExprId>(kernel_.exprs.size()); ++id) {
+      const Expr& e = expr(id);
+      if (e.kind == Expr::Kind::Load && !e.inner && module_.has_quads(e.binding) &&
+          e.index.uses_var(m_) && e.index.uses_var(n_))
+        gathered_.push_back(id);
+    }
+    if (gathered_.empty()) return;
+    f.open("struct Gathered");
+    for (ExprId id : gathered_) f.line("quad" + std::to_string(id) + ": vec4<f32>,");
+    f.close();
+    f.blank();
+    f.open("fn gather(" + batch_parameters() + "m: u32, quad: u32) -> Gathered");
+    f.line("var gathered: Gathered;");
+    const std::string outside = this->outside();
+    if (!outside.empty()) f.open("if (!(" + outside + "))");
+    Quads quads(module_, n_);
+    Body body(module_, f);
+    body.set_var(m_, "m");
+    body.set_var(n_, "quad");
+    for (ExprId id : gathered_) {
+      f.line("gathered.quad" + std::to_string(id) + " = " +
+                 quads.element(body, expr(id).binding, expr(id).index) + ";",
+             expr(id).node);
+    }
+    if (!outside.empty()) f.close();
+    f.line("return gathered;");
+    f.close();
+    f.blank();
+  }
+
+  /// The condition under which a quad of the product does not exist, or nothing.
+  std::string outside() const {
+    std::string text;
+    if (ragged(m_, tile_.m)) text = "m >= " + unsigned_text(extent(m_));
+    if (ragged(n_, tile_.n) && !rhs_.dealt)
+      text += (text.empty() ? "quad >= " : " || quad >= ") + unsigned_text(extent(n_) / 4);
+    return text;
   }
 
   // ---- the main function
@@ -281,16 +335,37 @@ class MatMulPrinter {
     out_.line("workgroupBarrier();");
     out_.close();
     if (sliced) print_join(node);
-    for_rows([&](std::int64_t row) {
-      for_quads(tile_.columns, [&](std::int64_t quad) {
-        const std::int64_t down = row / 4 * (tile_.m / tile_.rows),
-                           right = quad * (tile_.n / tile_.columns);
-        const std::string m = "m0 + " + lhs_.begin("y") +
-                              plus((lhs_.dealt ? 1 : 4) * down + row % 4 * lhs_.spacing());
-        const std::string at = (rhs_.dealt ? "n0 + x" : "n0 / 4u + x") + plus(right);
-        out_.line("finish(" + batch_arguments() + m + ", " + at + ", " + acc(row, quad) + ");");
+    print_finishes();
+  }
+
+  void print_finishes() {
+    const auto place = [&](std::int64_t row, std::int64_t quad) {
+      const std::int64_t down = row / 4 * (tile_.m / tile_.rows),
+                         right = quad * (tile_.n / tile_.columns);
+      const std::string m =
+          "m0 + " + lhs_.begin("y") + plus((lhs_.dealt ? 1 : 4) * down + row % 4 * lhs_.spacing());
+      const std::string at = (rhs_.dealt ? "n0 + x" : "n0 / 4u + x") + plus(right);
+      return batch_arguments() + m + ", " + at;
+    };
+    // Four rows at a time, so that registers suffice.
+    for (std::int64_t first = 0; first < tile_.rows; first += 4) {
+      const auto for_four = [&](const std::function<void(std::int64_t, std::int64_t)>& fn) {
+        for (std::int64_t row = first; row < first + 4; ++row)
+          for_quads(tile_.columns, [&](std::int64_t quad) { fn(row, quad); });
+      };
+      const auto name = [](std::int64_t row, std::int64_t quad) {
+        return "gathered" + std::to_string(row) + "_" + std::to_string(quad);
+      };
+      if (!gathered_.empty()) {
+        for_four([&](std::int64_t row, std::int64_t quad) {
+          out_.line("let " + name(row, quad) + " = gather(" + place(row, quad) + ");");
+        });
+      }
+      for_four([&](std::int64_t row, std::int64_t quad) {
+        out_.line("finish(" + place(row, quad) + ", " + acc(row, quad) +
+                  (gathered_.empty() ? "" : ", " + name(row, quad)) + ");");
       });
-    });
+    }
   }
 
   template <class Fn>
@@ -364,50 +439,36 @@ class MatMulPrinter {
       out_.line("let " + name + "_quad = " + (k_first ? high : low) + ";");
       out_.line("let " + name + "_k = " + (blocks ? "4u * (" : "") + (k_first ? low : high) +
                 (blocks ? ")" : "") + ";");
-      const int pieces = blocks ? 4 : 1;
-      for (int r = 0; r < pieces; ++r)
+      for (std::int64_t r = 0; r < o.registers(); ++r)
         out_.line("var " + name + "_" + std::to_string(r) + ": vec4<f32>;", o.load->node);
       // Where the piece is at k0 = 0 (plus the slice's start): in quads or in elements.
       Body body(module_, out_);
       const std::string k =
           name + "_k" + (tile_.slices > 1 ? " + slice * " + unsigned_text(tile_.k) : "");
+      // Beyond the operand's end the last is taken again: it makes results that nobody stores.
+      const bool clamped = ragged(o.along, o.size);
       std::string at;
-      switch (o.fetch) {
-        case Fetch::Quads:
-          body.set_var(o.along, "(" + start + " / 4u + " + name + "_quad)");
-          body.set_var(k_, "(" + k + ")");
-          at = body.index(Quads(module_, o.along).number(origin(o)));
-          break;
-        case Fetch::Blocks:
-          body.set_var(o.along, "(" + start + " + " + o.begin(name + "_quad)"));
-          body.set_var(k_, "((" + k + ") / 4u)");
-          at = body.index(Quads(module_, k_).number(origin(o)));
-          break;
-        case Fetch::Elements:
-          body.set_var(o.along, start);
-          body.set_var(k_, "(" + k + ")");
-          at = body.index(origin(o));
-          print_elements(o, start, name);
-          break;
+      if (o.fetch == Fetch::Quads) {
+        const std::string quad = name + "_quad", first_quad = start + " / 4u";
+        const std::string last = unsigned_text(extent(o.along) / 4 - 1) + " - " + first_quad;
+        body.set_var(o.along, "(" + first_quad + " + " +
+                                  (clamped ? "min(" + quad + ", " + last + ")" : quad) + ")");
+        body.set_var(k_, "(" + k + ")");
+        at = body.index(Quads(module_, o.along).number(origin(o)));
+      } else {
+        body.set_var(o.along,
+                     clamped ? start : "(" + start + " + " + o.begin(name + "_quad") + ")");
+        body.set_var(k_, blocks ? "((" + k + ") / 4u)" : "(" + k + ")");
+        at = body.index(blocks ? Quads(module_, k_).number(origin(o)) : origin(o));
+        for (int c = 0; c < 4 && clamped; ++c) {
+          out_.line("let " + name + "_by" + std::to_string(c) + " = min(" +
+                    o.begin(name + "_quad") + plus(c * o.spacing()) + ", " +
+                    unsigned_text(extent(o.along) - 1) + " - " + start + ") * " +
+                    unsigned_text(std::abs(o.stride(o.along))) + ";");
+        }
       }
       out_.line("var " + name + "_at = " + at + ";");
     });
-  }
-
-  /// `let lhs0_by2 = …;`: how far the elements of a quad lie from the start of the tile's row or
-  /// column. Beyond the operand's end the last is taken again: it makes results that nobody stores.
-  void print_elements(const Operand& o, const std::string& start, const std::string& name) {
-    const std::int64_t stride = o.load->index.stride(o.along);
-    for (int c = 0; c < 4; ++c) {
-      std::string by = o.begin(name + "_quad") + plus(c * o.spacing());
-      if (ragged(o.along, o.size)) {
-        by = "min(" + by + ", " + unsigned_text(extent(o.along) - 1) + " - " + start + ")";
-      } else if (c > 0) {
-        by = "(" + by + ")";
-      }
-      if (std::abs(stride) != 1) by += " * " + unsigned_text(std::abs(stride));
-      out_.line("let " + name + "_by" + std::to_string(c) + " = " + by + ";");
-    }
   }
   Index origin(const Operand& o) const {
     return o.load->index + module_.array(o.load->binding).start;
@@ -429,63 +490,34 @@ class MatMulPrinter {
   /// Brings this thread's pieces from memory to registers, 0 outside of the operand.
   void print_fetch(const Operand& o) {
     const std::string array = module_.array(o.load->binding).array;
-    const std::string start = &o == &lhs_ ? "m0" : "n0";
-    const std::int64_t along_stride = o.load->index.stride(o.along);
-    const auto element = [&](const std::string& name, std::int64_t by) {
-      return array + "[" + name + "_at" +
-             (by < 0   ? " - " + unsigned_text(-by)
-              : by > 0 ? " + " + unsigned_text(by)
-                       : "") +
-             "]";
+    const std::int64_t step = o.stride(o.along);
+    // Element or row c of a piece.
+    const auto value = [&](const std::string& name, int c) {
+      std::string by = ragged(o.along, o.size) ? name + "_by" + std::to_string(c)
+                                               : unsigned_text(c * o.spacing() * std::abs(step));
+      if (o.fetch == Fetch::Quads || by == "0u") return array + "[" + name + "_at]";
+      return array + "[" + name + "_at" + (step < 0 ? " - " : " + ") + by + "]";
     };
     for_pieces(o, [&](std::int64_t, const std::string& name, const std::string& has) {
       std::vector<std::string> inside;
       if (!has.empty()) inside.push_back(has);
       if (ragged(k_, tile_.k * tile_.slices))
         inside.push_back("k0 + " + name + "_k < " + unsigned_text(extent(k_)));
-      const bool ragged_along = ragged(o.along, o.size);
-      const std::string at = start + " + " + o.begin(name + "_quad");
-      const auto set = [&](int r, const std::string& value, std::vector<std::string> conditions) {
-        const std::string to = name + "_" + std::to_string(r);
-        if (conditions.empty()) {
-          out_.line(to + " = " + value + ";", o.load->node);
-          return;
-        }
-        out_.line(to + " = vec4<f32>();", o.load->node);
-        out_.open("if (" + all_of(conditions) + ")");
-        out_.line(to + " = " + value + ";", o.load->node);
-        out_.close();
-      };
-      switch (o.fetch) {
-        case Fetch::Quads: {
-          std::vector<std::string> conditions = inside;
-          if (ragged_along) conditions.push_back(at + " < " + unsigned_text(extent(o.along)));
-          set(0, element(name, 0), conditions);
-          break;
-        }
-        case Fetch::Blocks:
-          for (int r = 0; r < 4; ++r) {
-            std::vector<std::string> conditions = inside;
-            if (ragged_along)
-              conditions.push_back(at + plus(r * o.spacing()) + " < " +
-                                   unsigned_text(extent(o.along)));
-            set(r, element(name, r * o.spacing() * along_stride / 4), conditions);
-          }
-          break;
-        case Fetch::Elements: {
-          const std::string to = name + "_0", sign = along_stride < 0 ? " - " : " + ";
-          out_.line(to + " = vec4<f32>();", o.load->node);
-          if (!inside.empty()) out_.open("if (" + all_of(inside) + ")");
-          for (int c = 0; c < 4; ++c) {
-            const std::string number = std::to_string(c);
-            out_.line(to + "[" + number + "] = " + array + "[" + name + "_at" + sign + name +
-                          "_by" + number + "];",
-                      o.load->node);
-          }
-          if (!inside.empty()) out_.close();
-          break;
-        }
+      std::vector<std::string> lines;
+      if (o.fetch == Fetch::Elements) {
+        for (int c = 0; c < 4; ++c)
+          lines.push_back("_0[" + std::to_string(c) + "] = " + value(name, c));
+      } else {
+        for (int c = 0; c < (o.fetch == Fetch::Blocks ? 4 : 1); ++c)
+          lines.push_back("_" + std::to_string(c) + " = " + value(name, c));
       }
+      if (!inside.empty()) {
+        for (std::int64_t c = 0; c < o.registers(); ++c)
+          out_.line(name + "_" + std::to_string(c) + " = vec4<f32>();", o.load->node);
+        out_.open("if (" + all_of(inside) + ")");
+      }
+      for (const std::string& line : lines) out_.line(name + line + ";", o.load->node);
+      if (!inside.empty()) out_.close();
     });
   }
 
@@ -558,6 +590,7 @@ class MatMulPrinter {
   std::int64_t batch_ = 1;
   MatMulTile tile_{};
   Operand lhs_{}, rhs_{};
+  std::vector<ExprId> gathered_;  // what the epilogue loads before it stores anything
 };
 
 }  // namespace

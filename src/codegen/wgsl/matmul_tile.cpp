@@ -25,8 +25,8 @@ std::optional<MatMulTile> choose_tile(const TileRequest& request, const WgslLimi
     if (try_tile(kLarge, 700)) return kLarge;
     if (try_tile(kLight, 64)) return kLight;
   } else {
-    if (request.turned && try_tile(kTurned, 64)) return kTurned;
-    if (try_tile(kHuge, 700)) return kHuge;
+    if (request.turned && workgroups(kTurned) < 2048 && try_tile(kTurned, 64)) return kTurned;
+    if (k >= 512 && try_tile(kHuge, 700)) return kHuge;
     if (try_tile(kLarge, 256)) return kLarge;
     if (try_tile(kMiddle, 192)) return kMiddle;
     // Few tiles: teams share out the steps.

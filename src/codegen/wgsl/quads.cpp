@@ -53,7 +53,8 @@ int Quads::claim(const std::function<std::optional<bool>(ExprId)>& by_quads) {
 }
 
 void Quads::print(Writer& out, const std::function<void(Body&, int lane)>& place,
-                  const std::function<std::string(int lane)>& guard) {
+                  const std::function<std::string(int lane)>& guard,
+                  const std::map<ExprId, std::string>& known) {
   const Kernel& kernel = module_.kernel;
   Body quads(module_, out);
   place(quads, -1);
@@ -66,6 +67,10 @@ void Quads::print(Writer& out, const std::function<void(Body&, int lane)>& place
   for (ExprId id = 0; id < static_cast<ExprId>(kernel.exprs.size()); ++id) {
     const Expr& e = expr(id);
     if (e.kind != Expr::Kind::Load || e.inner || !module_.has_quads(e.binding)) continue;
+    if (const auto found = known.find(id); found != known.end()) {
+      loaded.push_back(*found);
+      continue;
+    }
     loaded.emplace_back(id, "quad" + std::to_string(id));
     out.line("let " + loaded.back().second + " = " + element(quads, e.binding, e.index) + ";",
              e.node);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "codegen/wgsl/body.hpp"
@@ -28,9 +29,10 @@ class Quads {
 
   /// What the stores need, four times, and the stores. `place` sets the variables of a body, the
   /// quad's number first (lane -1) and then those of each lane; `guard`, if given, is the condition
-  /// under which a lane exists.
+  /// under which a lane exists; `known` names quads that were loaded before.
   void print(Writer& out, const std::function<void(Body&, int lane)>& place,
-             const std::function<std::string(int lane)>& guard = {});
+             const std::function<std::string(int lane)>& guard = {},
+             const std::map<ExprId, std::string>& known = {});
 
  private:
   const Expr& expr(ExprId id) const { return module_.kernel.exprs[static_cast<std::size_t>(id)]; }

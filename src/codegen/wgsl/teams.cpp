@@ -68,8 +68,10 @@ Teams choose_teams(const Module& module) {
   constexpr std::int64_t kManyThreads = 1 << 17;  // enough for any device
   constexpr std::int64_t kSmallWorkgroup = 64;
   const std::int64_t rows = module.kernel.outer_size(), length = module.kernel.inner_size();
-  // Few long rows take the largest workgroups there are.
-  const std::int64_t wanted = rows <= 1024 && length >= 8192 ? 1024 : 256;
+  // Few long rows take the largest workgroups there are, and so do very long ones: with fewer under
+  // way at a time, what a pass reads is still in the cache when the next one does.
+  const bool large = length >= 16384 || (rows <= 1024 && length >= 8192);
+  const std::int64_t wanted = large ? 1024 : 256;
   const std::int64_t most = floor_power(std::min<std::int64_t>(wanted, module.limits.invocations));
 
   Teams teams;

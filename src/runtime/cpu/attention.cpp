@@ -69,7 +69,8 @@ class AttentionKernel : public CpuKernel {
                std::get<AttentionAttr>(hint_.attrs)),
         threads_(context.threads) {
     for (const StridedOperand& o : hint_.inputs) in_.push_back(bind(o, kernel, context));
-    for (const StridedOperand& o : hint_.outputs) out_.push_back(bind(o, kernel, context));
+    for (const StridedOperand& o : hint_.outputs)
+      out_.push_back(bind(o.type.shape.rank() == 4 ? o.swapped(1, 2) : o, kernel, context));
     const std::int64_t blocks = ceil_div(shape_.queries, kQueries);
     queries_ = ceil_div(ceil_div(shape_.queries, blocks), kLanes) * kLanes;
     keys_ = kKeys / queries_ * queries_;

@@ -207,6 +207,11 @@ struct AttentionView {
   std::size_t row(std::int64_t b, std::int64_t h, std::int64_t i) const {
     return at((b * heads + h) * rows + i);
   }
+  /// Where (b, h, i, d) of [batch, n, count, size] is in a result, [batch, count, n, size].
+  static std::size_t result(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t d,
+                            std::int64_t n, std::int64_t count, std::int64_t size) {
+    return at(((b * count + i) * n + h) * size + d);
+  }
   /// How many keys row i sees.
   std::int64_t seen(std::int64_t i) const { return attr.causal ? std::min(keys, i + 1) : keys; }
   double score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
@@ -248,7 +253,7 @@ std::vector<Values> attention(const Call& c) {
     for (std::int64_t j = 0; j < a.seen(i); ++j) {
       const double p = std::exp(scores[at(j)] - top) / sum;
       for (std::int64_t e = 0; e < a.width; ++e)
-        out[a.o(b, h, i, e)] += p * c.input(2)[a.v(b, h, j, e)];
+        out[a.result(b, h, i, e, a.heads, a.rows, a.width)] += p * c.input(2)[a.v(b, h, j, e)];
     }
   });
   return {out, log_sums};
@@ -259,7 +264,8 @@ Values attention_grad_q(const Call& c) {
   Values out = c.zeros();
   a.for_each_weight([&](auto b, auto h, auto i, auto j, double, double ds) {
     for (std::int64_t d = 0; d < a.dim; ++d)
-      out[a.q(b, h, i, d)] += a.attr.scale * ds * c.input(1)[a.k(b, h, j, d)];
+      out[a.result(b, h, i, d, a.heads, a.rows, a.dim)] +=
+          a.attr.scale * ds * c.input(1)[a.k(b, h, j, d)];
   });
   return out;
 }
@@ -269,9 +275,11 @@ std::vector<Values> attention_grad_kv(const Call& c) {
   Values dk = c.zeros(), dv(c.input(2).size());
   a.for_each_weight([&](auto b, auto h, auto i, auto j, double p, double ds) {
     for (std::int64_t d = 0; d < a.dim; ++d)
-      dk[a.k(b, h, j, d)] += a.attr.scale * ds * c.input(0)[a.q(b, h, i, d)];
+      dk[a.result(b, h * a.groups / a.heads, j, d, a.groups, a.keys, a.dim)] +=
+          a.attr.scale * ds * c.input(0)[a.q(b, h, i, d)];
     for (std::int64_t e = 0; e < a.width; ++e)
-      dv[a.v(b, h, j, e)] += p * c.input(5)[a.o(b, h, i, e)];
+      dv[a.result(b, h * a.groups / a.heads, j, e, a.groups, a.keys, a.width)] +=
+          p * c.input(5)[a.o(b, h, i, e)];
   });
   return {dk, dv};
 }
