@@ -113,13 +113,13 @@ struct Mamba2 {
   Tensor mix(const Operand& x, Past* past) const;
 };
 
-/// Mamba-2's scan: x [B, L, H, P], Δ `dt` [B, L, H], A_log and D [H], B and C [B, L, G, N], where
-/// G divides H. With a = −exp(A_log): h_t = e^{Δa}·h_{t−1} + Δ·x_t·B_tᵀ and y_t = h_t·C_t + D·x_t.
-/// The state is [B, H, P, N].
 struct ChunkedScanOptions {
   std::int64_t chunk = 64;
   std::optional<Tensor> initial_state = {};  ///< zero unless given
 };
+/// Mamba-2's scan: x [B, L, H, P], Δ `dt` [B, L, H], A_log and D [H], B and C [B, L, G, N], where
+/// G divides H. With a = −exp(A_log): h_t = e^{Δa}·h_{t−1} + Δ·x_t·B_tᵀ and y_t = h_t·C_t + D·x_t.
+/// The state is [B, H, P, N].
 ScanResult chunked_scan(Operand x, const Tensor& dt, const Tensor& A_log, const Tensor& B,
                         const Tensor& C, const Tensor& D, ChunkedScanOptions options = {});
 

@@ -151,10 +151,10 @@ Tensor argmax(Operand x, std::optional<int> axis = {}, bool keepdims = false);
 Tensor argmin(Operand x, std::optional<int> axis = {}, bool keepdims = false);
 
 // ---- scans
-/// Sums of all elements up to and including each, along `axis`.
 /// h_{t+1} = a_t·h_t + b_t along `axis`, from h_0 = initial (without the axis): h_0 to h_T, one
 /// more than a and b have.
 Tensor linear_scan(Operand a, const Tensor& b, const Tensor& initial, int axis);
+/// Sums of all elements up to and including each, along `axis`.
 Tensor cumsum(Operand x, int axis = -1);
 
 // ---- shape

@@ -24,8 +24,8 @@ inline const std::vector<CaseResult>& case_results(const Device& device) {
   std::vector<CaseResult>& results = known[device.name()];
   for (const OpCase& op_case : op_cases()) {
     const CaseGraph made = build_case(op_case);
-    results.push_back(
-        {&op_case, device_difference(*device.backend(), *made.graph, made.feeds, op_case.tolerance)});
+    results.push_back({&op_case, device_difference(*device.backend(), *made.graph, made.feeds,
+                                                   op_case.tolerance)});
   }
   return results;
 }

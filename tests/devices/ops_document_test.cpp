@@ -1,6 +1,6 @@
 // docs/ops.md: every op with what it takes, whether it has a gradient, and on which devices its
-// cases agree with the reference interpreter. Made from ops.hpp and the table of op cases, which
-// run for it; TENSORGRAD_UPDATE_GOLDEN=1 writes it anew.
+// cases agree with the reference interpreter. Made from the public headers and the table of op
+// cases, which run for it; TENSORGRAD_UPDATE_GOLDEN=1 writes it anew.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -13,7 +13,7 @@
 namespace tensorgrad::test {
 namespace {
 
-// ---- what ops.hpp says
+// ---- what the headers say
 
 struct Declared {
   std::string name, call, note;
@@ -41,10 +41,13 @@ std::vector<std::string> split_parameters(const std::string& list) {
   return parts;
 }
 
+/// The functions that a header declares, by its headings `// ---- title: note`.
 class Header {
  public:
-  explicit Header(const std::string& text) : text_(text) {
-    std::istringstream lines(text);
+  explicit Header(const std::string& name) : text_(source_file("include/tensorgrad/" + name)) {
+    const std::regex start(R"(^(Tensor|std::vector<Tensor>|ScanResult|void) \w+\()");
+    sections_.emplace_back();  // what comes before the first heading
+    std::istringstream lines(text_);
     std::string comment, declaration;
     for (std::string line; std::getline(lines, line);) {
       if (line.rfind("// ---- ", 0) == 0) {
@@ -53,8 +56,7 @@ class Header {
         if (cut != std::string::npos) sections_.back().note = line.substr(cut + 2);
       } else if (line.rfind("/// ", 0) == 0 && declaration.empty()) {
         comment += (comment.empty() ? "" : " ") + line.substr(4);
-      } else if (!declaration.empty() || line.rfind("Tensor ", 0) == 0 ||
-                 line.rfind("std::vector<Tensor> ", 0) == 0) {
+      } else if (!declaration.empty() || std::regex_search(line, start)) {
         declaration += (declaration.empty() ? "" : " ") + line;
         if (declaration.find(';') == std::string::npos) continue;
         add(declaration, comment);
@@ -67,6 +69,15 @@ class Header {
   }
 
   const std::vector<Section>& sections() const { return sections_; }
+
+  const Declared& op(const std::string& name) const {
+    for (const Section& section : sections_) {
+      for (const Declared& op : section.ops) {
+        if (op.name == name) return op;
+      }
+    }
+    throw std::out_of_range(name);
+  }
 
  private:
   void add(const std::string& declaration, std::string note) {
@@ -106,9 +117,30 @@ class Header {
     return "{" + list + "}";
   }
 
-  const std::string& text_;
+  const std::string text_;
   std::vector<Section> sections_;
 };
+
+/// The sections of ops.hpp, with what a forward function can call from elsewhere.
+std::vector<Section> declared_ops() {
+  std::vector<Section> sections = Header("ops.hpp").sections();
+  const Header trace("trace.hpp"), mamba("mamba.hpp");
+  for (Section& section : sections) {
+    std::vector<Declared>& ops = section.ops;
+    if (section.title == "leaves") {
+      for (const char* name : {"tensor_input", "param_input", "state_input"}) {
+        ops.push_back(trace.op(name));
+      }
+    } else if (section.title == "state space") {
+      ops.push_back(mamba.op("chunked_scan"));
+      ops.back().call = "nn::" + ops.back().call;
+    } else if (section.title == "control") {
+      for (const char* name : {"capture", "write_back"}) ops.push_back(trace.op(name));
+    }
+  }
+  std::erase_if(sections, [](const Section& section) { return section.ops.empty(); });
+  return sections;
+}
 
 // ---- what the cases say
 
@@ -127,7 +159,13 @@ std::map<std::string, Support> measured() {
     Support& support = found[op_case.op];
     const CaseGraph made = build_case(op_case);
     ++support.cases;
-    for (const InputSpec& input : op_case.inputs) support.dtypes.insert(input.dtype);
+    std::set<OpKind> leaves;
+    for (const InputSpec& input : op_case.inputs) {
+      support.dtypes.insert(input.dtype);
+      found[to_string(input.leaf)].dtypes.insert(input.dtype);
+      leaves.insert(input.leaf);
+    }
+    for (const OpKind leaf : leaves) ++found[to_string(leaf)].cases;
     for (const NamedTensor& output : made.graph->outputs) {
       if (output.name.rfind("grad", 0) == 0) support.gradient = true;
       if (op_case.inputs.empty()) support.dtypes.insert(made.graph->type(output.tensor).dtype);
@@ -137,6 +175,9 @@ std::map<std::string, Support> measured() {
     for (const CaseResult& result : case_results(Device::named(device))) {
       Support& support = found[result.op_case->op];
       support.right[device] += result.difference.empty();
+      std::set<std::string> leaves;
+      for (const InputSpec& input : result.op_case->inputs) leaves.insert(to_string(input.leaf));
+      for (const std::string& leaf : leaves) found[leaf].right[device] += result.difference.empty();
     }
   }
   return found;
@@ -169,42 +210,42 @@ std::string row(const Declared& op, const Support& support) {
   return text + " |\n";
 }
 
-constexpr const char* kHead =
-    "| op | | dtypes | gradient | CPU | WebGPU |\n|---|---|---|---|---|---|\n";
+std::string section_text(const Section& section, std::map<std::string, Support>& support) {
+  std::string text = "\n## " + section.title + "\n\n";
+  if (!section.note.empty()) text += "(" + section.note + ")\n\n";
+  text += "| op | | dtypes | gradient | CPU | WebGPU |\n|---|---|---|---|---|---|\n";
+  for (const Declared& op : section.ops) {
+    const auto found = support.find(op.name);
+    EXPECT_NE(found, support.end()) << op.name << " has no case";
+    if (found == support.end()) continue;
+    text += row(op, found->second);
+    support.erase(found);
+  }
+  return text;
+}
+
+constexpr const char* kPreface =
+    R"(# The ops
+
+Everything a forward function can call and where it works. This table is not written by hand:
+`tests/devices/ops_document_test.cpp` reads the public headers, runs every case of
+`tests/support/op_table.cpp`, with its gradients, on each device and compares with the reference
+interpreter, which defines what an op means. "yes" means that every case agrees.
+`TENSORGRAD_UPDATE_GOLDEN=1 build/release/bin/test_devices --gtest_filter='OpsDocument*'` renews it.
+
+Binary ops take tensors and numbers on either side and broadcast as NumPy does. Axes may be
+negative. Options are given by name: `sum(x, {.axes = {0, 2}, .keepdims = true})`.
+)";
 
 std::string document() {
-  const std::string header = source_file("include/tensorgrad/ops.hpp");
-  const Header parsed(header);
   std::map<std::string, Support> support = measured();
-  std::string text =
-      "# The ops\n\n"
-      "Everything a forward function can call, from `include/tensorgrad/ops.hpp`, and where it "
-      "works.\n"
-      "This table is not written by hand: `tests/devices/ops_document_test.cpp` runs every case "
-      "of\n"
-      "`tests/support/op_table.cpp`, with its gradients, on each device and compares with the "
-      "reference\n"
-      "interpreter, which defines what an op means. \"yes\" means that every case agrees.\n"
-      "`TENSORGRAD_UPDATE_GOLDEN=1 build/release/bin/test_devices --gtest_filter='OpsDocument*'` "
-      "renews it.\n\n"
-      "Binary ops take tensors and numbers on either side and broadcast as NumPy does. Axes may "
-      "be\n"
-      "negative. Options are given by name: `sum(x, {.axes = {0, 2}, .keepdims = true})`.\n";
-  for (const Section& section : parsed.sections()) {
-    text += "\n## " + section.title + "\n\n";
-    if (!section.note.empty()) text += "(" + section.note + ")\n\n";
-    text += kHead;
-    for (const Declared& op : section.ops) {
-      const auto found = support.find(op.name);
-      EXPECT_NE(found, support.end()) << op.name << " has no case";
-      if (found == support.end()) continue;
-      text += row(op, found->second);
-      support.erase(found);
-    }
-  }
-  text +=
-      "\n## other\n\nDeclared in `trace.hpp` or made by the optimizers.\n\n" + std::string(kHead);
-  for (const auto& [name, rest] : support) text += row({name, name, "", true}, rest);
+  std::string text = kPreface;
+  for (const Section& section : declared_ops()) text += section_text(section, support);
+  text += section_text({"optimizers",
+                        "made by a compile with an optimizer; the cases are training graphs",
+                        {Header("optim.hpp").op("append_optimizer")}},
+                       support);
+  for (const auto& [name, rest] : support) ADD_FAILURE() << name << " is declared nowhere";
   return text;
 }
 

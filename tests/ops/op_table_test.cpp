@@ -23,7 +23,7 @@ constexpr OpKind kEveryOp[] = {
 std::set<std::string> public_ops() {
   std::ifstream file(TENSORGRAD_SOURCE_DIR "/include/tensorgrad/ops.hpp");
   EXPECT_TRUE(file.good());
-  const std::regex declaration(R"(^(?:Tensor|std::vector<Tensor>) (\w+)\()");
+  const std::regex declaration(R"(^(?:Tensor|std::vector<Tensor>|ScanResult) (\w+)\()");
   std::set<std::string> names;
   for (std::string line; std::getline(file, line);) {
     std::smatch match;
