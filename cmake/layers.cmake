@@ -1,6 +1,6 @@
 # layer() turns a folder of src/ into a part of the library, uses() gives it outside libraries,
 # check_layers() prepares the test that includes follow the list, program() and standalone_program()
-# build on the library.
+# build on the library, file_by_file() keeps a target out of unity builds.
 
 # layer(<folder> [SUBFOLDERS <name>...] [UNUSED <subfolder>...] [NEEDS <layer>...])
 # One object library a folder: tensorgrad_<folder>, tensorgrad_<folder>_<subfolder>. An unused
@@ -20,6 +20,9 @@ function(layer folder)
     endif()
     add_library(tensorgrad_${name} OBJECT ${sources})
     target_include_directories(tensorgrad_${name} PRIVATE src include)
+    if(TENSORGRAD_SANITIZE) # tests are compiled once and run once, the library runs for minutes
+      target_compile_options(tensorgrad_${name} PRIVATE -O1)
+    endif()
     foreach(library IN LISTS libraries)
       target_sources(${library} PRIVATE $<TARGET_OBJECTS:tensorgrad_${name}>)
     endforeach()
@@ -87,4 +90,14 @@ function(standalone_program target)
   add_executable(${target} ${ARGN})
   target_link_libraries(${target} PRIVATE tensorgrad_static)
   target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+endfunction()
+
+# file_by_file(<target>...): in presets that compile a folder as one file (CMAKE_UNITY_BUILD), these
+# are not, because files of theirs have their own helpers of the same name.
+function(file_by_file)
+  foreach(target IN LISTS ARGN)
+    if(TARGET ${target})
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    endif()
+  endforeach()
 endfunction()

@@ -47,8 +47,9 @@ class Builder {
     e.args = std::move(args);
     return add(std::move(e));
   }
-  ExprId mul(ExprId a, ExprId b) { return op(OpKind::Mul, {a, b}); }
-  ExprId plus(ExprId a, ExprId b) { return op(OpKind::Add, {a, b}); }
+  // Operands stand in braces, which are evaluated in order: every compiler makes the same kernel.
+  ExprId mul(std::vector<ExprId> factors) { return op(OpKind::Mul, std::move(factors)); }
+  ExprId plus(std::vector<ExprId> terms) { return op(OpKind::Add, std::move(terms)); }
   ExprId sum(ExprId a) {
     if (!result.kernel.exprs[static_cast<std::size_t>(a)].inner) return a;  // a row of one
     Expr e{Expr::Kind::Reduce};
@@ -91,8 +92,8 @@ LoweredKernel lower_update(OpKind op, const UpdateAttr& a, const UpdateRange& ra
   if (a.max_norm > 0) {
     const ExprId norm = b.load(b.bind(1, true, false), 0);
     const ExprId ratio =
-        b.op(OpKind::Div, {b.constant(a.max_norm), b.plus(norm, b.constant(1e-6))});
-    g = b.mul(g, b.op(OpKind::Minimum, {b.constant(1), ratio}));
+        b.op(OpKind::Div, {b.constant(a.max_norm), b.plus({norm, b.constant(1e-6)})});
+    g = b.mul({g, b.op(OpKind::Minimum, {b.constant(1), ratio})});
   }
   const auto where_decayed = [&](ExprId decayed, ExprId otherwise) {
     if (range.decayed == 0) return otherwise;
@@ -101,26 +102,27 @@ LoweredKernel lower_update(OpKind op, const UpdateAttr& a, const UpdateRange& ra
   };
   const ExprId rate = b.load(scalars, 0);
   if (adam) {
-    const ExprId m =
-        b.plus(b.mul(b.constant(a.beta1), b.load(state[0], i)), b.mul(b.constant(1 - a.beta1), g));
-    const ExprId v = b.plus(b.mul(b.constant(a.beta2), b.load(state[1], i)),
-                            b.mul(b.constant(1 - a.beta2), b.mul(g, g)));
+    const ExprId m = b.plus(
+        {b.mul({b.constant(a.beta1), b.load(state[0], i)}), b.mul({b.constant(1 - a.beta1), g})});
+    const ExprId v = b.plus({b.mul({b.constant(a.beta2), b.load(state[1], i)}),
+                             b.mul({b.constant(1 - a.beta2), b.mul({g, g})})});
     const ExprId spread =
-        b.plus(b.mul(b.op(OpKind::Sqrt, {v}), b.load(scalars, 1)), b.constant(a.eps));
-    const ExprId step = b.op(OpKind::Div, {b.mul(rate, m), spread});
-    const ExprId shrunk = where_decayed(b.mul(p, b.load(scalars, 2)), p);
+        b.plus({b.mul({b.op(OpKind::Sqrt, {v}), b.load(scalars, 1)}), b.constant(a.eps)});
+    const ExprId step = b.op(OpKind::Div, {b.mul({rate, m}), spread});
+    const ExprId shrunk = where_decayed(b.mul({p, b.load(scalars, 2)}), p);
     b.store(param, i, b.op(OpKind::Sub, {shrunk, step}));
     b.store(state[0], i, m);
     b.store(state[1], i, v);
   } else {
-    if (a.weight_decay != 0) g = where_decayed(b.plus(g, b.mul(b.constant(a.weight_decay), p)), g);
+    if (a.weight_decay != 0)
+      g = where_decayed(b.plus({g, b.mul({b.constant(a.weight_decay), p})}), g);
     ExprId step = g;
     if (states == 1) {
-      const ExprId momentum = b.plus(b.mul(b.constant(a.momentum), b.load(state[0], i)), g);
-      step = a.nesterov ? b.plus(g, b.mul(b.constant(a.momentum), momentum)) : momentum;
+      const ExprId momentum = b.plus({b.mul({b.constant(a.momentum), b.load(state[0], i)}), g});
+      step = a.nesterov ? b.plus({g, b.mul({b.constant(a.momentum), momentum})}) : momentum;
       b.store(state[0], i, momentum);
     }
-    b.store(param, i, b.op(OpKind::Sub, {p, b.mul(rate, step)}));
+    b.store(param, i, b.op(OpKind::Sub, {p, b.mul({rate, step})}));
   }
   return std::move(b.result);
 }
@@ -133,7 +135,7 @@ LoweredKernel lower_norm_partial(std::int64_t elements, std::int64_t parts) {
   std::vector<Guard> guards;
   if (parts * length > elements) guards.push_back({at, 0, elements, 1, false, -1});
   const ExprId g = b.load(grads, at, guards);
-  b.store(sums, Index::var(0, parts), b.sum(b.mul(g, g)));
+  b.store(sums, Index::var(0, parts), b.sum(b.mul({g, g})));
   return std::move(b.result);
 }
 

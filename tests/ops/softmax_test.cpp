@@ -10,7 +10,6 @@ namespace tensorgrad::test {
 using X = const std::vector<Tensor>&;
 
 namespace {
-constexpr double kInf = INFINITY;
 const double kLog2 = std::log(2.0);
 }  // namespace
 
@@ -23,7 +22,7 @@ TEST(Softmax, IsStableForHugeLogits) {
 }
 
 TEST(Softmax, OfAWhollyMaskedRowIsZeros) {
-  const Array x{{2, 2}, {-kInf, -kInf, 1, -kInf}};
+  const Array x{{2, 2}, {-INFINITY, -INFINITY, 1, -INFINITY}};
   expect_near(evaluate({x}, [](X t) { return softmax(t[0]); }).values, {0, 0, 1, 0});
   expect_near(gradients({x}, [](X t) { return softmax(t[0]); }, {1, 2, 3, 4})[0], {0, 0, 0, 0});
 }
@@ -37,8 +36,8 @@ TEST(LogSoftmax, IsStableForHugeLogits) {
 }
 
 TEST(LogSoftmax, OfAWhollyMaskedRowIsMinusInfinity) {
-  const Array x{{1, 2}, {-kInf, -kInf}};
-  expect_near(evaluate({x}, [](X t) { return log_softmax(t[0]); }).values, {-kInf, -kInf});
+  const Array x{{1, 2}, {-INFINITY, -INFINITY}};
+  expect_near(evaluate({x}, [](X t) { return log_softmax(t[0]); }).values, {-INFINITY, -INFINITY});
   expect_near(gradients({x}, [](X t) { return log_softmax(t[0]); })[0], {1, 1});
 }
 
@@ -49,7 +48,7 @@ TEST(SoftmaxCausal, SeesNothingAfterItsRow) {
 }
 
 TEST(SoftmaxCausal, OfMaskedRowsIsZeros) {  // the last row has nothing after it
-  const Array x{{2, 2}, {-kInf, 3, -kInf, -kInf}};
+  const Array x{{2, 2}, {-INFINITY, 3, -INFINITY, -INFINITY}};
   expect_near(evaluate({x}, [](X t) { return softmax_causal(t[0]); }).values, {0, 0, 0, 0});
   expect_near(gradients({x}, [](X t) { return softmax_causal(t[0]); }, {1, 2, 3, 4})[0],
               {0, 0, 0, 0});
@@ -98,9 +97,9 @@ TEST(CrossEntropy, LabelSmoothingMixesInTheMeanOverClasses) {
 }
 
 TEST(CrossEntropy, OfAMaskedRowIsInfiniteWithAFiniteGradient) {
-  const std::vector<Array> args{{{1, 2}, {-kInf, -kInf}}, indices({0})};
+  const std::vector<Array> args{{{1, 2}, {-INFINITY, -INFINITY}}, indices({0})};
   const auto f = [](X x) { return cross_entropy(x[0], x[1]); };
-  expect_near(evaluate(args, f).values, {kInf});
+  expect_near(evaluate(args, f).values, {INFINITY});
   expect_near(gradients(args, f)[0], {-1, 0});
 }
 

@@ -1,6 +1,7 @@
 #include "support/run_plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -94,12 +95,9 @@ Results run_on_device(Backend& backend, std::shared_ptr<const Plan> plan,
     const Place& place = plan->places.at(id);
     std::vector<std::uint32_t> words;
     for (double value : values) {
-      std::uint32_t word = 0;
-      const auto as_float = static_cast<float>(value);
-      const auto as_int = static_cast<std::int32_t>(value);
-      std::memcpy(&word, place.type.dtype == f32 ? static_cast<const void*>(&as_float) : &as_int,
-                  4);
-      words.push_back(word);
+      words.push_back(place.type.dtype == f32
+                          ? std::bit_cast<std::uint32_t>(static_cast<float>(value))
+                          : std::bit_cast<std::uint32_t>(static_cast<std::int32_t>(value)));
     }
     backend.write(*buffers[static_cast<std::size_t>(place.buffer)], place.offset,
                   place.type.shape.size(), place.type.dtype, words.data());

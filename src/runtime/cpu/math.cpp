@@ -122,8 +122,8 @@ TENSORGRAD_OP1(SignI32, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1),
 TENSORGRAD_OP1(Not, hn::Xor(x, hn::Set(d, 1)))
 TENSORGRAD_OP1(NonZero, as_bool(d, hn::Not(hn::Eq(x, hn::Zero(d)))))  // hn::Ne is false of NaN
 TENSORGRAD_OP1(ToF32, hn::ConvertTo(F32(), x))
-TENSORGRAD_OP1(ToI32,
-               hn::IfThenZeroElse(hn::RebindMask(I32(), hn::IsNaN(x)), hn::ConvertTo(I32(), x)))
+// NaN gives 0, and goes before the conversion: without vectors that would be undefined.
+TENSORGRAD_OP1(ToI32, hn::ConvertTo(I32(), hn::IfThenElseZero(hn::Eq(x, x), x)))
 
 TENSORGRAD_OP2(Add, hn::Add(a, b))
 TENSORGRAD_OP2(Sub, hn::Sub(a, b))
