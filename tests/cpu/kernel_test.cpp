@@ -1,0 +1,67 @@
+// Kernels as the CPU runs them, against the plain evaluator of the kernel IR.
+#include <gtest/gtest.h>
+
+#include "random_kernel.hpp"
+#include "run_kernel.hpp"
+
+namespace tensorgrad::testing {
+namespace {
+
+std::shared_ptr<Backend> device(int threads, std::int64_t lanes) {
+  return cpu::make_cpu_backend({.threads = threads, .lanes = lanes, .share_all = threads > 1});
+}
+
+TEST(CpuKernel, RandomKernelsGiveWhatTheEvaluatorGives) {
+  const auto alone = device(1, 0), shared = device(3, 0), small_blocks = device(2, 5);
+  for (std::uint32_t seed = 1; seed <= 500; ++seed) {
+    RandomKernel random(seed);
+    for (const auto& on : {alone, shared, small_blocks}) {
+      const std::string difference = compare_with_evaluator(on, random.kernel(), random.buffers());
+      ASSERT_EQ(difference, "") << "seed " << seed;
+    }
+  }
+}
+
+/// The gradients of queries, keys and values, [B, heads, T, size] each, beside each other in the
+/// rows of [B, T, 3·heads·size]: a sum of three loads of which one is there at each point.
+struct Joined {
+  std::int64_t batch, heads, time, size;
+  Kernel kernel;
+  HostBuffers buffers;
+
+  Joined(std::int64_t batch_, std::int64_t heads_, std::int64_t time_, std::int64_t size_)
+      : batch(batch_), heads(heads_), time(time_), size(size_) {
+    KernelBuilder b("join");
+    const std::int64_t width = heads * size;
+    const Index i = b.outer(batch), t = b.outer(time), x = b.outer(3 * width);
+    ExprId sum = -1;
+    for (std::int64_t part = 0; part < 3; ++part) {
+      const int from = b.input(batch * width * time);
+      for (std::int64_t e = 0; e < batch * width * time; ++e) {
+        buffers[from].push_back(static_cast<double>((part + 1) * 100000 + e));
+      }
+      const Index inside = x - part * width, head = inside.div(size);
+      const Index index =
+          i * (width * time) + head.mod(heads) * (time * size) + t * size + inside.mod(size);
+      const ExprId value = b.load(from, index, {{x, part * width, (part + 1) * width}});
+      sum = part == 0 ? value : b.op(OpKind::Add, {sum, value});
+    }
+    const int to = b.output(batch * time * 3 * width);
+    buffers[to].assign(static_cast<std::size_t>(batch * time * 3 * width), -1);
+    b.store(to, i * (time * 3 * width) + t * (3 * width) + x, sum);
+    kernel = b.done();
+  }
+};
+
+TEST(CpuKernel, PartsThatAreJoinedLandInTheirPlaces) {
+  const std::int64_t sizes[][4] = {{2, 4, 12, 32}, {1, 1, 3, 5}, {3, 2, 7, 8}, {2, 3, 1, 1}};
+  for (const auto& [batch, heads, time, size] : sizes) {
+    const Joined joined(batch, heads, time, size);
+    for (const auto& on : {device(1, 0), device(3, 0), device(2, 7)}) {
+      EXPECT_EQ(compare_with_evaluator(on, joined.kernel, joined.buffers, 0), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tensorgrad::testing
