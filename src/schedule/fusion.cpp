@@ -361,13 +361,17 @@ class Fuser {
     return std::any_of(own.begin(), own.end(), [&](TensorId t) { return theirs.count(t) > 0; });
   }
 
-  /// The large tensors that computing `id` reads, through elementwise nodes.
+  /// The large tensors that computing `id` reads, behind elementwise nodes. (A number spread over
+  /// a large shape is no large tensor.)
   std::set<TensorId> read_by(TensorId id) const {
-    std::set<TensorId> result;
+    std::set<TensorId> result, seen;
     const std::function<void(TensorId)> walk = [&](TensorId t) {
-      if (size(t) < size(id) || !result.insert(t).second || result.size() > 32) return;
+      if (size(t) < size(id) || !seen.insert(t).second || seen.size() > 32) return;
       const OpKind op = node(producer(t)).op;
-      if (op_class(op) != OpClass::Elementwise && !is_transparent(op)) return;
+      if (op_class(op) != OpClass::Elementwise && !is_transparent(op)) {
+        result.insert(t);
+        return;
+      }
       for (TensorId input : node(producer(t)).inputs) walk(input);
     };
     walk(id);
