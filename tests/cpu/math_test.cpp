@@ -323,6 +323,46 @@ TEST(Math, FmaFormsAgree) {
   });
 }
 
+TEST(Math, PairsAreTheirTwoOperationsInEveryForm) {
+  struct Case {
+    const char* name;
+    Forms3 Math::*pair;
+    float (*expected)(float, float, float);
+  };
+  const Case cases[] = {
+      {"mul_sub", &Math::mul_sub, [](float a, float b, float c) { return a * b - c; }},
+      {"neg_mul_add", &Math::neg_mul_add, [](float a, float b, float c) { return c - a * b; }},
+      {"mul_mul", &Math::mul_mul, [](float a, float b, float c) { return a * b * c; }},
+      {"add_mul", &Math::add_mul, [](float a, float b, float c) { return (a + b) * c; }},
+      {"sub_mul", &Math::sub_mul, [](float a, float b, float c) { return (a - b) * c; }},
+      {"add_add", &Math::add_add, [](float a, float b, float c) { return a + b + c; }},
+      {"sub_sub", &Math::sub_sub, [](float a, float b, float c) { return a - b - c; }},
+  };
+  const size_t n = 37;  // whole vectors and a rest; small whole numbers, so nothing is rounded
+  std::vector<float> a(n), b(n), c(n), out(n);
+  for (size_t i = 0; i < n; ++i) {
+    a[i] = static_cast<float>(i) - 11;
+    b[i] = static_cast<float>(i * 7 % 19) - 5;
+    c[i] = static_cast<float>(i * 5 % 23) - 9;
+  }
+  on_every_unit([&](const Math& m) {
+    for (const Case& test : cases) {
+      SCOPED_TRACE(test.name);
+      const Forms3& forms = m.*test.pair;
+      const auto check = [&](Fn3 f, size_t step_b, size_t step_c) {
+        f(a.data(), b.data(), c.data(), out.data(), n);
+        for (size_t i = 0; i < n; ++i) {
+          EXPECT_EQ(out[i], test.expected(a[i], b[i * step_b], c[i * step_c])) << "lane " << i;
+        }
+      };
+      check(forms.vvv, 1, 1);
+      check(forms.vvs, 1, 0);
+      check(forms.vsv, 0, 1);
+      check(forms.vss, 0, 0);
+    }
+  });
+}
+
 TEST(Math, ComparisonsAreZeroOrOneAndFalseForNan) {
   using Ints = std::vector<int32_t>;
   on_every_unit([](const Math& m) {

@@ -313,9 +313,9 @@ class Compiler {
         i.code = n.args[1] < 0 ? Code::Unary : n.args[2] < 0 ? Code::Binary : Code::Ternary;
         if (i.code != Code::Unary) i.form = form(n);
         return;
-      case Kind::Fused:
+      case Kind::Pair:
         i.code = Code::Ternary;
-        i.fused = true;
+        i.pair = n.pair;
         i.form = form(n);
         return;
       case Kind::FloorDiv:

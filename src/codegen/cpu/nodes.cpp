@@ -60,7 +60,7 @@ class Builder {
   const Expr& expr(ExprId id) const { return kernel_.exprs[static_cast<std::size_t>(id)]; }
   ValueNode& node(int id) { return graph_.nodes[static_cast<std::size_t>(id)]; }
 
-  // ---- uses, so that a product used once can be fused with the sum around it
+  // ---- uses, so that a value used once can be computed together with the one around it
 
   void count_uses() {
     std::vector<bool> seen(kernel_.exprs.size(), false);
@@ -445,11 +445,10 @@ class Builder {
       if (from == e.dtype || (from == DType::Bool && e.dtype == DType::I32))
         return value(e.args[0]);
     }
-    if (e.op == OpKind::Add && e.dtype == DType::F32) {
-      for (int side = 0; side < 2; ++side) {
-        const int fused = fuse(e.args[static_cast<std::size_t>(side)],
-                               e.args[static_cast<std::size_t>(1 - side)]);
-        if (fused >= 0) return fused;
+    if (e.dtype == DType::F32 && e.args.size() == 2) {
+      for (std::size_t side = 0; side < 2; ++side) {
+        const int both = pair(e.op, side == 0, e.args[side], e.args[1 - side]);
+        if (both >= 0) return both;
       }
     }
     std::vector<int> args;
@@ -457,19 +456,38 @@ class Builder {
     return operation(e.op, e.dtype, std::move(args));
   }
 
-  /// product + addend in one instruction, where the product has all the lanes of the sum.
-  int fuse(ExprId product, ExprId addend) {
-    const Expr& p = expr(product);
-    if (p.kind != Expr::Kind::Op || p.op != OpKind::Mul ||
-        uses_[static_cast<std::size_t>(product)] != 1)
+  /// What `first` and then `second`, which has its result on the left or on the right, are
+  /// together.
+  static Pair pair_of(OpKind first, OpKind second, bool left) {
+    if (first == OpKind::Mul) {
+      if (second == OpKind::Add) return Pair::MulAdd;
+      if (second == OpKind::Sub) return left ? Pair::MulSub : Pair::NegMulAdd;
+      if (second == OpKind::Mul) return Pair::MulMul;
+    }
+    if (first == OpKind::Add && second == OpKind::Add) return Pair::AddAdd;
+    if (first == OpKind::Add && second == OpKind::Mul) return Pair::AddMul;
+    if (first == OpKind::Sub && second == OpKind::Mul) return Pair::SubMul;
+    if (first == OpKind::Sub && second == OpKind::Sub && left) return Pair::SubSub;
+    return Pair::None;
+  }
+
+  /// `inside` and the operation around it as one instruction, if nobody else wants the former and
+  /// it has all the lanes of the latter; else -1.
+  int pair(OpKind second, bool left, ExprId inside, ExprId other) {
+    const Expr& first = expr(inside);
+    if (first.kind != Expr::Kind::Op || first.dtype != DType::F32 || first.args.size() != 2 ||
+        uses_[static_cast<std::size_t>(inside)] != 1)
       return -1;
-    int a = value(p.args[0]), b = value(p.args[1]);
-    const int c = value(addend);
+    const Pair both = pair_of(first.op, second, left);
+    if (both == Pair::None) return -1;
+    int a = value(first.args[0]), b = value(first.args[1]);
+    const int c = value(other);
     const Mask mask = node(a).mask | node(b).mask | node(c).mask;
-    if (node(a).mask != mask) std::swap(a, b);
+    if (node(a).mask != mask && first.op != OpKind::Sub) std::swap(a, b);
     if (node(a).mask != mask) return -1;
     ValueNode n;
-    n.kind = Kind::Fused;
+    n.kind = Kind::Pair;
+    n.pair = both;
     n.args = {a, b, c};
     inherit(n);
     n.args = {a, spread_unless_single(b, mask), spread_unless_single(c, mask)};

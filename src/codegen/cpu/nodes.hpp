@@ -30,7 +30,7 @@ struct ValueNode {
     LoadLanes,
     Iota,
     Op,
-    Fused,
+    Pair,
     FloorDiv,
     FloorMod,
     ClipTest,
@@ -41,6 +41,7 @@ struct ValueNode {
   Kind kind = Kind::Constant;
   DType dtype = DType::F32, from = DType::F32;
   OpKind op = OpKind::Constant;
+  Pair pair = Pair::None;
   std::array<int, 3> args{-1, -1, -1};
   Mask mask = 0;
   std::uint32_t deps = 0;        ///< dimensions whose position in the space it depends on

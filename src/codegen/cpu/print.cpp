@@ -5,6 +5,30 @@ namespace tensorgrad::cpu {
 
 namespace {
 
+const char* name(Pair pair) {
+  switch (pair) {
+    case Pair::None:
+      return "";
+    case Pair::MulAdd:
+      return "mul_add";
+    case Pair::MulSub:
+      return "mul_sub";
+    case Pair::NegMulAdd:
+      return "neg_mul_add";
+    case Pair::MulMul:
+      return "mul_mul";
+    case Pair::AddMul:
+      return "add_mul";
+    case Pair::SubMul:
+      return "sub_mul";
+    case Pair::AddAdd:
+      return "add_add";
+    case Pair::SubSub:
+      return "sub_sub";
+  }
+  return "?";
+}
+
 const char* name(Code code) {
   switch (code) {
     case Code::Unary:
@@ -85,7 +109,8 @@ std::string Tape::to_string() const {
       result += "  ";
       if (i.out >= 0) result += slot(i.out) + " = ";
       const bool op = i.code == Code::Unary || i.code == Code::Binary || i.code == Code::Ternary;
-      result += op ? (i.fused ? "fma" : tensorgrad::to_string(i.op)) : cpu::name(i.code);
+      result += op ? (i.pair != Pair::None ? cpu::name(i.pair) : tensorgrad::to_string(i.op))
+                   : cpu::name(i.code);
       for (int arg : {i.a, i.b, i.c}) {
         if (arg >= 0) result += " " + slot(arg);
       }

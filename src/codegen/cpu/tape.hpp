@@ -96,7 +96,7 @@ struct Reduction {
 enum class Code : std::uint8_t {
   Unary,         ///< out = op(a)
   Binary,        ///< out = op(a, b)
-  Ternary,       ///< out = op(a, b, c): where, or a·b + c
+  Ternary,       ///< out = op(a, b, c): where, or a pair of operations
   FloorDiv,      ///< out = floor(a / value)
   FloorMod,      ///< out = a − value·floor(a / value)
   Iota,          ///< out = map `aux`, as i32
@@ -113,6 +113,19 @@ enum class Code : std::uint8_t {
   AddRows,  ///< rows of memory at map `aux` + b[r] += rows of a: b is checked against range `range`
 };
 
+/// Two operations on f32 as one instruction: a pass over the lanes less.
+enum class Pair : std::uint8_t {
+  None,
+  MulAdd,     ///< a·b + c, rounded once; so are the next two
+  MulSub,     ///< a·b − c
+  NegMulAdd,  ///< c − a·b
+  MulMul,     ///< (a·b)·c
+  AddMul,     ///< (a + b)·c
+  SubMul,     ///< (a − b)·c
+  AddAdd,     ///< (a + b) + c
+  SubSub,     ///< (a − b) − c
+};
+
 /// Which operands of a Binary or Ternary instruction are single lanes.
 enum class Form : std::uint8_t { VV, VS, SV, VVV, VVS, VSV, VSS };
 
@@ -120,7 +133,7 @@ struct Instruction {
   Code code = Code::Copy;
   Form form = Form::VV;
   OpKind op = OpKind::Constant;  ///< Unary, Binary, Ternary
-  bool fused = false;            ///< Ternary: a·b + c
+  Pair pair = Pair::None;        ///< Ternary, instead of `op`
   DType from = DType::F32, to = DType::F32;
   Mask mask = 0;    ///< lanes of the result (of the operand, if it stores)
   Mask mask_a = 0;  ///< Spread: lanes of a. GatherRows, AddRows: whether a (b) varies along G1

@@ -150,6 +150,25 @@ struct Fma {
     return hn::MulAdd(a, b, c);
   }
 };
+struct MulSub {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b, V c) const {
+    return hn::MulSub(a, b, c);
+  }
+};
+struct NegMulAdd {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b, V c) const {
+    return hn::NegMulAdd(a, b, c);
+  }
+};
+template <class First, class Second>
+struct Then {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b, V c) const {
+    return Second()(d, First()(d, a, b), c);
+  }
+};
 struct Select {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V a, V b, V c) const {
@@ -375,6 +394,13 @@ Math make_table() {
   m.pow = forms2<Pow, HalfF32>();
   m.pow.vs = pow_scalar_exponent;
   m.fma = forms3<Fma, F32>();
+  m.mul_sub = forms3<MulSub, F32>();
+  m.neg_mul_add = forms3<NegMulAdd, F32>();
+  m.mul_mul = forms3<Then<Mul, Mul>, F32>();
+  m.add_mul = forms3<Then<Add, Mul>, F32>();
+  m.sub_mul = forms3<Then<Sub, Mul>, F32>();
+  m.add_add = forms3<Then<Add, Add>, F32>();
+  m.sub_sub = forms3<Then<Sub, Sub>, F32>();
   m.less = forms2<Less, F32, I32>();
   m.less_equal = forms2<LessEqual, F32, I32>();
   m.equal = forms2<Equal, F32, I32>();

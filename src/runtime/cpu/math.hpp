@@ -77,7 +77,10 @@ struct Math {
   // (a negative base with an integer exponent works, anything^0 and 1^anything are 1).
   // minimum and maximum are NaN if either side is.
   Forms2 add, sub, mul, div, minimum, maximum, pow;
-  Forms3 fma;  // a * b + c, rounded once where the machine can, else twice
+  // a * b + c, a * b - c, c - a * b: rounded once where the machine can, else twice.
+  Forms3 fma, mul_sub, neg_mul_add;
+  // (a * b) * c, (a + b) * c, (a - b) * c, (a + b) + c, (a - b) - c: rounded twice.
+  Forms3 mul_mul, add_mul, sub_mul, add_add, sub_sub;
 
   // f32, f32 -> bool; false if either side is NaN.
   Forms2 less, less_equal, equal;

@@ -123,4 +123,28 @@ OpFunctions functions_of(const Math& m, OpKind op, DType from, DType to) {
   throw InternalError(std::string("cpu: ") + to_string(op) + " is not elementwise");
 }
 
+const Forms3* functions_of(const Math& m, Pair pair) {
+  switch (pair) {
+    case Pair::None:
+      break;
+    case Pair::MulAdd:
+      return &m.fma;
+    case Pair::MulSub:
+      return &m.mul_sub;
+    case Pair::NegMulAdd:
+      return &m.neg_mul_add;
+    case Pair::MulMul:
+      return &m.mul_mul;
+    case Pair::AddMul:
+      return &m.add_mul;
+    case Pair::SubMul:
+      return &m.sub_mul;
+    case Pair::AddAdd:
+      return &m.add_add;
+    case Pair::SubSub:
+      return &m.sub_sub;
+  }
+  throw InternalError("cpu: there is no such pair of operations");
+}
+
 }  // namespace tensorgrad::cpu

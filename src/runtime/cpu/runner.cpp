@@ -54,8 +54,9 @@ BoundTape::BoundTape(Tape tape, std::vector<float*> bases)
       Bound b;
       b.i = i;
       if (i.code == Code::Unary || i.code == Code::Binary || i.code == Code::Ternary) {
-        const OpFunctions f = i.fused ? OpFunctions{nullptr, nullptr, &math_.fma}
-                                      : functions_of(math_, i.op, i.from, i.to);
+        const OpFunctions f = i.pair != Pair::None
+                                  ? OpFunctions{nullptr, nullptr, functions_of(math_, i.pair)}
+                                  : functions_of(math_, i.op, i.from, i.to);
         b.f1 = f.unary;
         switch (i.form) {
           case Form::VV:

@@ -100,5 +100,6 @@ struct OpFunctions {
   const Forms3* ternary = nullptr;
 };
 OpFunctions functions_of(const Math& math, OpKind op, DType from, DType to);
+const Forms3* functions_of(const Math& math, Pair pair);
 
 }  // namespace tensorgrad::cpu
