@@ -197,9 +197,9 @@ int train_addition(const Arguments& args) {
   std::fflush(stdout);
 
   std::vector<std::int32_t> contexts, answers;
-  const auto start = [&](std::int64_t step) {
+  const auto feed = [&](std::int64_t step) {
     batches.get(step, train.batch, contexts, answers);
-    return training.step_async({{"contexts", contexts}, {"answers", answers}});
+    return std::vector<FeedItem>{{"contexts", contexts}, {"answers", answers}};
   };
   const auto evaluate = [&](std::int64_t step) -> Evaluation {
     const int right = count_right(sample, examiner.ask(sample));
@@ -208,7 +208,7 @@ int train_addition(const Arguments& args) {
                 std::to_string(sample.size()) + " held-out pairs",
             {{"accuracy", accuracy / 100}}};
   };
-  run.train({.start = start,
+  run.train({.feed = feed,
              .rate = rate(train),
              .evaluate = evaluate,
              .evaluate_every = std::max<std::int64_t>(train.steps / kEvaluations, 25)});

@@ -9,6 +9,7 @@
 
 #include "bench_models.hpp"
 #include "commands.hpp"
+#include "profile.hpp"
 
 namespace tensorgrad::cli {
 
@@ -152,25 +153,6 @@ std::vector<double> repeat(const Settings& settings, std::int64_t steps,
   return seconds;
 }
 
-void print_profile(const std::vector<KernelTime>& times, const Settings& settings,
-                   const std::string& name) {
-  double all = 0;
-  for (const KernelTime& time : times) all += time.seconds;
-  std::printf("    kernels one by one: %.3f ms\n", 1e3 * all);
-  int shown = 0;
-  for (const KernelTotal& total : totals(times)) {
-    if (++shown > 14) break;
-    std::printf("    %5.1f %%  %8.3f ms  x%-4d %-44s %8.2f TFLOP/s %7.0f GB/s\n",
-                100 * total.seconds / all, 1e3 * total.seconds, total.count, total.name.c_str(),
-                1e-12 * total.cost.flops / total.seconds,
-                1e-9 * static_cast<double>(total.cost.bytes) / total.seconds);
-  }
-  const std::string path = settings.profile + "." + name + ".json";
-  std::ofstream file(path);
-  file << chrome_trace(times);
-  if (!file) throw IoError("bench: cannot write " + path + ".");
-}
-
 Json measure(const TrainingWorkload& w, const Device& device, const Settings& settings) {
   const double error = check(w, device);
   auto start = Clock::now();
@@ -209,7 +191,11 @@ Json measure(const TrainingWorkload& w, const Device& device, const Settings& se
       "compiled in %.2f s, again in %.2f s; error %.1e\n",
       plan.kernel_count(), bytes * 1e-6, 1e-9 * flops / many.median, 1e-6 * bytes / many.median,
       static_cast<double>(plan.memory().total) / 1048576, cold, warm, error);
-  if (!settings.profile.empty()) print_profile(training->profile(), settings, w.name);
+  if (!settings.profile.empty()) {
+    const std::vector<KernelTime> times = training->profile();
+    std::printf("%s", profile_table(times).c_str());
+    write_trace(settings.profile + "." + w.name + ".json", times);
+  }
   std::fflush(stdout);
   return {{"name", w.name},
           {"ms", pipelined.median},

@@ -183,14 +183,14 @@ int train_chars(const Arguments& args) {
   std::fflush(stdout);
 
   Windows batch;
-  const auto start = [&](std::int64_t step) {
+  const auto feed = [&](std::int64_t step) {
     Rng rng = step_rng(train.seed, kWindows, step);
     batch.clear();
     for (std::int64_t i = 0; i < train.batch; ++i) {
       const auto windows = static_cast<std::uint64_t>(text.training_windows());
       batch.add(text.training_window(static_cast<std::int64_t>(rng.next() % windows)));
     }
-    return model->step(batch.tokens, batch.next);
+    return std::vector<FeedItem>{{"tokens", batch.tokens}, {"next", batch.next}};
   };
   const auto write = [&](std::int64_t step, std::int64_t count) {
     const auto tokens = continue_text(*model, prompt, count, chars.temperature,
@@ -208,7 +208,7 @@ int train_chars(const Arguments& args) {
   };
   const std::int64_t usual = std::max<std::int64_t>(train.steps / kEvaluations, 25);
   const LoopResult& result =
-      run.train({.start = start,
+      run.train({.feed = feed,
                  .rate = rate(train),
                  .evaluate = evaluate,
                  .evaluate_every = chars.evaluate_every > 0 ? chars.evaluate_every : usual});

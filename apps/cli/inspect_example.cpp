@@ -5,6 +5,7 @@
 
 #include "inspect.hpp"
 #include "inspect_draw.hpp"
+#include "profile.hpp"
 #include "terminal.hpp"
 
 namespace tensorgrad::cli {
@@ -101,11 +102,16 @@ void print_memory(const Program& program) {
   std::printf("%s", program.ir.plan->memory().to_string().c_str());
 }
 
-constexpr std::array<Section<Program>, 7> kSections = {{
+void print_costs(const Program& program) {
+  std::printf("%s", cost_table(*program.ir.plan).c_str());
+}
+
+constexpr std::array<Section<Program>, 8> kSections = {{
     {"traced", "the graph as traced, with gradients and update", false, print_traced},
     {"graph", "the graph after the passes", true, print_graph},
     {"kernels", "the kernels of a step: outer x inner size, buffers read -> written", true,
      print_kernels},
+    {"costs", "the costliest kernels: what they compute and move at least", true, print_costs},
     {"kernel-ir", "what each kernel computes", false, print_kernel_ir},
     {"wgsl", "the kernels as WebGPU gets them", false, print_wgsl},
     {"buffers", "the buffers", true, print_buffers},

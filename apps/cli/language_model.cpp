@@ -141,9 +141,6 @@ class Compiled final : public LanguageModel {
         writer_(training_, config) {}
 
   Trainee trainee() override { return cli::trainee(training_); }
-  PendingLoss step(const Tokens& tokens, const Tokens& next) override {
-    return training_.step_async({{"tokens", tokens}, {"next", next}});
-  }
   std::vector<float> losses(const Tokens& tokens, const Tokens& next) override {
     return losses_.run({{"tokens", tokens}, {"next", next}}).output;
   }

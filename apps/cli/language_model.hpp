@@ -30,8 +30,6 @@ class LanguageModel {
 
   virtual ~LanguageModel() = default;
   virtual Trainee trainee() = 0;
-  /// Starts a step on windows [batch, T] and the characters that follow.
-  virtual PendingLoss step(const Tokens& tokens, const Tokens& next) = 0;
   /// The mean loss of each of `batch` windows, without learning from them.
   virtual std::vector<float> losses(const Tokens& tokens, const Tokens& next) = 0;
   /// Begins a text: logits of what could follow `prompt`.

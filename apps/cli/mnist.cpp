@@ -156,7 +156,7 @@ int train_mnist(const Arguments& args) {
   EpochOrder order(mnist.training.count(), train.seed);
   std::vector<float> images;
   std::vector<std::int32_t> labels;
-  const auto start = [&](std::int64_t step) {
+  const auto feed = [&](std::int64_t step) {
     images.clear();
     labels.clear();
     for (std::int64_t i = 0; i < train.batch; ++i) {
@@ -164,7 +164,7 @@ int train_mnist(const Arguments& args) {
       mnist.training.append_image(chosen, images);
       labels.push_back(mnist.training.labels[chosen]);
     }
-    return training.step_async({{"images", images}, {"labels", labels}});
+    return std::vector<FeedItem>{{"images", images}, {"labels", labels}};
   };
   const auto evaluate = [&](std::int64_t step) -> Evaluation {
     const std::size_t count = std::min(kQuickImages, mnist.test.count());
@@ -173,7 +173,7 @@ int train_mnist(const Arguments& args) {
                 with_commas(static_cast<std::int64_t>(count)) + " test images",
             {{"accuracy", right}}};
   };
-  run.train({.start = start,
+  run.train({.feed = feed,
              .rate = rate(train),
              .evaluate = evaluate,
              .evaluate_every = std::max<std::int64_t>(train.steps / kEvaluations, 25)});

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "example.hpp"
+#include "profile.hpp"
 #include "progress.hpp"
 #include "svg.hpp"
 #include "terminal.hpp"
@@ -61,8 +62,10 @@ TrainingRun::TrainingRun(std::string example, const Options& options, const Trai
 /// Before anything is opened, made or trained: a mistake here should cost nothing.
 void TrainingRun::check_files(const DataSource& data) const {
   namespace fs = std::filesystem;
-  const std::pair<const char*, const std::string*> written[] = {
-      {"--save", &options_.save}, {"--log", &options_.log}, {"--curve", &options_.curve}};
+  const std::pair<const char*, const std::string*> written[] = {{"--save", &options_.save},
+                                                                {"--log", &options_.log},
+                                                                {"--curve", &options_.curve},
+                                                                {"--profile", &options_.profile}};
   std::map<fs::path, std::string> taken;  // by what
   if (!data.path.empty()) taken[fs::weakly_canonical(data.path)] = "the data";
   for (const auto& [name, path] : written) {
@@ -75,6 +78,7 @@ void TrainingRun::check_files(const DataSource& data) const {
   }
   if (!options_.save.empty()) check_can_save(options_.save);
   if (!options_.curve.empty()) check_can_write(options_.curve);
+  if (!options_.profile.empty()) check_can_write(options_.profile);
 }
 
 void TrainingRun::begin(Trainee trainee) {
@@ -111,10 +115,11 @@ void TrainingRun::begin(Trainee trainee) {
 }
 
 const LoopResult& TrainingRun::train(const Course& course) {
+  feed_ = course.feed;
   Loop loop;
   loop.first = record_.step;
   loop.steps = options_.steps;
-  loop.start = course.start;
+  loop.start = [this](std::int64_t step) { return trainee_.step(feed_(step)); };
   loop.rate = [&](std::int64_t step) { return course.rate.at(step); };
   loop.evaluate = course.evaluate;
   loop.evaluate_every = course.evaluate_every;
@@ -174,6 +179,14 @@ void TrainingRun::print_result() const {
   std::fflush(stdout);
 }
 
+/// One step more. It comes last, so that nobody sees what it learned.
+void TrainingRun::profile() {
+  const std::vector<KernelTime> times = trainee_.profile(feed_(result_.done()));
+  std::printf("%s", profile_table(times).c_str());
+  write_trace(options_.profile, times);
+  std::printf("wrote %s, for chrome://tracing or ui.perfetto.dev\n", options_.profile.c_str());
+}
+
 int TrainingRun::end(JsonLog::Fields results, double heldout) {
   if (!std::isnan(heldout)) {
     result_.heldout.push_back({static_cast<double>(result_.done()), heldout});
@@ -185,6 +198,7 @@ int TrainingRun::end(JsonLog::Fields results, double heldout) {
     write_svg(options_.curve, curves(result_), example_ + ": loss by step");
     std::printf("drew %s\n", options_.curve.c_str());
   }
+  if (!options_.profile.empty()) profile();
   return signal_ == 0 ? 0 : kSignalStatus + signal_;
 }
 

@@ -21,6 +21,8 @@ namespace tensorgrad::cli {
 
 /// What a run needs of a Training, whatever its model.
 struct Trainee {
+  std::function<PendingLoss(const Feed&)> step;
+  std::function<std::vector<KernelTime>(const Feed&)> profile;  ///< a step, its kernels timed
   std::function<void(const std::string&, const std::map<std::string, std::string>&)> save;
   std::function<void(const std::string&)> load;
   std::function<ParamValues()> params;
@@ -34,7 +36,9 @@ struct Trainee {
 /// It refers to `training`, which must outlive it.
 template <class Model>
 Trainee trainee(Training<Model>& training) {
-  return {[&](const std::string& path, const auto& metadata) { training.save(path, metadata); },
+  return {[&](const Feed& feed) { return training.step_async(feed); },
+          [&](const Feed& feed) { return training.profile(feed); },
+          [&](const std::string& path, const auto& metadata) { training.save(path, metadata); },
           [&](const std::string& path) { training.load(path); },
           [&] { return training.download_params(); },
           [&] { return training.step_count(); },
@@ -46,7 +50,8 @@ Trainee trainee(Training<Model>& training) {
 
 /// What an example gives to the loop; see Loop.
 struct Course {
-  std::function<PendingLoss(std::int64_t step)> start;
+  /// The inputs of a step. What they refer to stays until the next are asked for.
+  std::function<std::vector<FeedItem>(std::int64_t step)> feed;
   LearningRate rate;
   std::function<Evaluation(std::int64_t done)> evaluate = {};
   std::int64_t evaluate_every = 0;
@@ -67,19 +72,21 @@ class TrainingRun {
   bool interrupted() const { return signal_ != 0; }
 
   /// Logs the end with these results and draws the curve, with the last held-out loss if there is
-  /// one. Gives the exit status.
+  /// one, and times the kernels of one step more if that is wanted. Gives the exit status.
   int end(JsonLog::Fields results, double heldout = std::numeric_limits<double>::quiet_NaN());
 
  private:
   void check_files(const DataSource& data) const;
   void save(std::int64_t done);
   void print_result() const;
+  void profile();
 
   std::string example_;
   const TrainOptions& options_;
   RunRecord record_;
   JsonLog log_;
   Trainee trainee_;
+  std::function<std::vector<FeedItem>(std::int64_t step)> feed_;
   LoopResult result_;
   std::int64_t saved_ = -1;  // the step of the checkpoint that is on the disk
   int signal_ = 0;

@@ -90,15 +90,15 @@ int train_sin(const Arguments& args) {
   run.begin(trainee(training));
 
   std::vector<float> x(static_cast<std::size_t>(train.batch)), y(x.size());
-  const auto start = [&](std::int64_t step) {
+  const auto feed = [&](std::int64_t step) {
     Rng rng = step_rng(train.seed, kData, step);
     for (std::size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<float>(kEdge * (2 * rng.uniform() - 1));
       y[i] = std::sin(x[i]);
     }
-    return training.step_async({{"x", x}, {"y", y}});
+    return std::vector<FeedItem>{{"x", x}, {"y", y}};
   };
-  run.train({.start = start, .rate = rate(train)});
+  run.train({.feed = feed, .rate = rate(train)});
   const double error = draw(predict);
   std::printf("mean squared error on [-3, 3]: %.3g\n", error);
   return run.end({{"mse", error}});

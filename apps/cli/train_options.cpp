@@ -28,6 +28,10 @@ void add_train_options(Options& options, TrainOptions& train) {
               "go on from a checkpoint, with its settings; --steps may be raised", &train.resume)
       .option("--log", "FILE", "write every loss as a line of JSON", &train.log)
       .option("--curve", "FILE", "draw the losses as a picture, SVG", &train.curve)
+      .option("--profile", "FILE",
+              "at the end, time the kernels of one step: a table, and a trace for\n"
+              "chrome://tracing",
+              &train.profile)
       .flag("--find-nonfinite",
             "if a loss is no number, take the last steps again and name the op that made it so; "
             "keeps a copy of all parameters every 16 steps for that",

@@ -22,7 +22,7 @@ struct TrainOptions {
   double lr = 0;
   std::string optimizer = "adamw";
   double momentum = 0;
-  std::string log, curve, save, resume;
+  std::string log, curve, save, resume, profile;
   std::int64_t save_every = 100;
   bool find_nonfinite = false;
 

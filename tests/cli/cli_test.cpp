@@ -293,6 +293,30 @@ TEST(Cli, TheCurveIsAnSvgWithAPointAStep) {
   EXPECT_FALSE(contains(svg, "nan") || contains(svg, "inf")) << svg;
 }
 
+TEST(Cli, TheProfileHasEveryKernelOfAStep) {
+  const ScratchFolder folder;
+  const std::string path = folder / "trace.json", curve = folder / "plain.jsonl",
+                    profiled = folder / "profiled.jsonl";
+  const std::vector<std::string> words{"train", "sin", "--device", "cpu", "--steps", "20", "--log"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return tensorgrad(more);
+  };
+  const ProgramResult result = with({profiled, "--profile", path});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "wrote " + path)) << result.out;
+  const Json trace = Json::parse(detail::read_file(path));
+  EXPECT_TRUE(contains(result.out, std::to_string(trace["traceEvents"].size()) + " kernels a step"))
+      << result.out;
+  for (const Json& event : trace["traceEvents"]) {
+    EXPECT_GE(event["dur"], 0) << event;
+    EXPECT_GT(event["args"]["bytes"], 0) << event;
+  }
+  // It changes nothing that is trained.
+  EXPECT_EQ(with({curve}).status, 0);
+  EXPECT_EQ(losses_of(profiled), losses_of(curve));
+}
+
 TEST(Cli, ACurveThatCannotBeWrittenFailsBeforeTraining) {
   const ProgramResult result = tensorgrad({"train", "sin", "--curve", "/nonexistent/curve.svg"});
   EXPECT_EQ(result.status, 1);

@@ -66,6 +66,25 @@ TEST(Inspect, ShowsWhatIsAskedFor) {
   EXPECT_TRUE(has(all, "@compute @workgroup_size("));
 }
 
+TEST(Inspect, ShowsTheCostliestKernels) {
+  const ProgramResult result = inspect({"sin", "--device", "cpu", "--show", "costs"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  // Three products forward, two back to the inputs of layers and three to weights: 4,096 + 2 x 64
+  // weights, batch 256; and biases, activations and the update.
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(result.out, found, std::regex("([0-9.]+) GFLOP"))) << result.out;
+  const double products = 1e-9 * 2 * 256 * (3 * 4096 + 3 * 64 + 2 * 64 + 64);
+  EXPECT_GT(std::stod(found[1]), products - 1e-3) << result.out;
+  EXPECT_LT(std::stod(found[1]), 1.3 * products) << result.out;
+  EXPECT_TRUE(has(result.out, "matmul")) << result.out;
+}
+
+TEST(Inspect, ShowsTheCodeOfKernelsWithMoreBuffersThanEveryDeviceHas) {
+  const ProgramResult result = inspect({"chars", "--device", "webgpu", "--show", "wgsl"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(has(result.out, "@compute")) << result.out;
+}
+
 TEST(Inspect, PlansForAGpuThatIsNotThere) {
   const Environment no_dawn("TENSORGRAD_DAWN", "/nonexistent/dawn");
   const ProgramResult result = inspect({"sin", "--device", "webgpu", "--show", "wgsl"});
