@@ -531,12 +531,53 @@ class Fuser {
         if (!cheap) realise(t);
       }
     }
+    for (int g = 0; g < static_cast<int>(result_.groups.size()); ++g) keep_repeated(g);
     for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes().size()); ++id) {
       if (!computes(id)) continue;
       for (TensorId t : node(id).outputs) {
         if (realised(t)) group(group_of(id)).stores.push_back(t);
       }
     }
+  }
+
+  /// A kernel that reads a value by several views computes it for each of them: the taps of a
+  /// convolution all want the same gradient, each a step further. Keeps what that repeats too much.
+  void keep_repeated(int g) {
+    while (true) {
+      std::map<TensorId, std::set<TensorId>> views;  // of each tensor that is computed again
+      for (NodeId id : group(g).nodes) {
+        for (TensorId input : node(id).inputs) {
+          const TensorId view = strip_reshapes(input);
+          for_each_source(view, [&](TensorId t) {
+            if (t == view || group_of(producer(t)) == g || realised(t)) return;
+            for (TensorId part : computed_again(t)) views[part].insert(view);
+          });
+        }
+      }
+      TensorId worst = -1;
+      int most = kRecomputeShared;
+      for (const auto& [t, through] : views) {
+        int each = 0;
+        for (TensorId part : computed_again(t)) each += cost(node(producer(part)).op);
+        const int repeated = (static_cast<int>(through.size()) - 1) * each;
+        if (repeated > most) worst = t, most = repeated;
+      }
+      if (worst < 0) return;
+      realise(worst);
+    }
+  }
+
+  /// The elementwise values, t among them, that are computed where t is not read from memory.
+  std::set<TensorId> computed_again(TensorId t) const {
+    std::set<TensorId> seen, result;
+    const std::function<void(TensorId)> walk = [&](TensorId id) {
+      if (realised(id) || !seen.insert(id).second) return;
+      const NodeId p = producer(id);
+      if (op_class(node(p).op) == OpClass::Elementwise) result.insert(id);
+      for (TensorId input : node(p).inputs) walk(input);
+    };
+    walk(t);
+    return result;
   }
 
   /// Whether t can be computed again from what lives in memory within the budget. Results of row
