@@ -123,7 +123,7 @@ TEST(Fusion, SlicesThatMakeTheWholeAreIt) {
 }
 
 TEST(Fusion, TheBackwardOfASelectiveScanKeepsNoStates) {
-  constexpr std::int64_t B = 2, L = 2048, D = 256, N = 16;
+  constexpr std::int64_t B = 8, L = 512, D = 512, N = 16;
   const auto scan = [&](bool training) {
     return compile_to_ir(
         [&] {

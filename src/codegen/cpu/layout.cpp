@@ -14,8 +14,6 @@ constexpr std::int64_t kEnoughLanes = 192;
 constexpr std::int64_t kDirectRows = 256;
 /// Sides of a tile that is read along one side and written along the other.
 constexpr std::int64_t kTransposeLanes = 32;
-/// Parts of a concatenation that are taken one by one.
-constexpr std::int64_t kMostParts = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -30,10 +28,6 @@ class Chooser {
       layout_.dims.push_back(dim);
     }
     for (const Expr& e : kernel.exprs) layout_.has_inner |= e.kind == Expr::Kind::Reduce;
-    if (layout_.has_inner || !options.sequence.empty()) return;
-    for (int d = 0; d < static_cast<int>(layout_.dims.size()); ++d) {
-      if (dim(d).extent <= kMostParts && decides(d)) parts_ |= 1u << d;
-    }
   }
 
   Layout run() {
@@ -58,31 +52,7 @@ class Chooser {
     return !options_.sequence.empty() && options_.sequence[static_cast<std::size_t>(d)];
   }
   VarUse use(int d) const {
-    if (parts_ >> d & 1) return VarUse::Singles;
     return options_.uses.empty() ? VarUse::All : options_.uses[static_cast<std::size_t>(d)];
-  }
-
-  /// Whether a dimension counts the parts of a concatenation: at each point of it some load's guard
-  /// holds for the whole tile or fails for all of it. A tile of one part is copied, not cut.
-  bool decides(int d) const {
-    for (const Expr& e : kernel_.exprs) {
-      if (e.kind != Expr::Kind::Load) continue;
-      for (const Guard& g : e.guards) {
-        if (g.index.stride(d) == 0 || !g.index.is_affine() || g.modulus > 1) continue;
-        const Index others = g.index.substitute([&](int v) {
-          return v == d ? Index(0)
-                        : Index::var(v, kernel_.vars[static_cast<std::size_t>(v)].extent);
-        });
-        bool decided = true;
-        for (std::int64_t at = 0; at < kernel_.vars[static_cast<std::size_t>(d)].extent; ++at) {
-          const std::int64_t low = others.low() + at * g.index.stride(d),
-                             high = others.high() + at * g.index.stride(d);
-          decided &= (low >= g.low && high < g.high) || high < g.low || low >= g.high;
-        }
-        if (decided) return true;
-      }
-    }
-    return false;
   }
 
   // ---- the fastest dimension
@@ -285,7 +255,6 @@ class Chooser {
   const Kernel& kernel_;
   const LayoutOptions& options_;
   Layout layout_;
-  std::uint32_t parts_ = 0;  ///< the dimensions that `decides` found, as bits
 };
 
 }  // namespace

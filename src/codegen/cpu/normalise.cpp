@@ -19,9 +19,6 @@ struct Split {
   std::int64_t low_extent;
 };
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
-
 bool has_arg_reduction(const Kernel& kernel) {
   return std::any_of(kernel.exprs.begin(), kernel.exprs.end(), [](const Expr& e) {
     return e.kind == Expr::Kind::Reduce &&
@@ -51,9 +48,6 @@ class Normaliser {
       const std::optional<Split> split = find_split();
       if (!split) break;
       apply(*split);
-    }
-    for (Expr& e : kernel_.exprs) {
-      if (e.kind == Expr::Kind::Load) e.index = under(e.guards, e.index);
     }
     while (join_one()) {
     }
@@ -127,50 +121,6 @@ class Normaliser {
       if (id == split.var) return var(id) * split.low_extent + var(id + 1);
       return var(id > split.var ? id + 1 : id);
     });
-  }
-
-  // ---- guards
-
-  /// The values [low, high] that `index` takes where the guards hold. If c·index differs from what
-  /// a guard tests by a little, the guard's bounds are bounds of c·index, give or take that.
-  static std::pair<std::int64_t, std::int64_t> range(const std::vector<Guard>& guards,
-                                                     const Index& index) {
-    std::int64_t low = index.low(), high = index.high();
-    for (const Guard& g : guards) {
-      for (const Index::Term& t : index.terms()) {
-        if (t.atom->kind != IndexAtom::Kind::Var) continue;
-        const std::int64_t stride = g.index.stride(t.atom->id);
-        const std::int64_t c = stride / t.coefficient;
-        if (c < 1 || stride % t.coefficient != 0) continue;
-        const Index rest = index * c - g.index;
-        low = std::max(low, ceil_div(g.low + rest.low(), c));
-        high = std::min(high, floor_div(g.high - 1 + rest.high(), c));
-      }
-    }
-    return {low, high};
-  }
-
-  /// The same index where the guards hold, without quotients that are constant there: each part of
-  /// a concatenation sees its own rows only.
-  static Index under(const std::vector<Guard>& guards, const Index& index) {
-    Index result = index.constant();
-    for (const Index::Term& t : index.terms()) {
-      const IndexAtom& atom = *t.atom;
-      if (!guards.empty() && atom.arg) {
-        const Index arg = under(guards, *atom.arg);
-        const auto [low, high] = range(guards, arg);
-        const std::int64_t quotient = floor_div(low, atom.divisor);
-        const bool constant = low <= high && quotient == floor_div(high, atom.divisor);
-        const bool div = atom.kind == IndexAtom::Kind::Div;
-        const Index value = constant ? div ? Index(quotient) : arg - quotient * atom.divisor
-                            : div    ? arg.div(atom.divisor)
-                                     : arg.mod(atom.divisor);
-        result = result + value * t.coefficient;
-      } else {
-        result = result + Index::single(t.atom) * t.coefficient;
-      }
-    }
-    return result;
   }
 
   // ---- joining

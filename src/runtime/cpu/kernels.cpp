@@ -1,6 +1,9 @@
 #include "runtime/cpu/kernels.hpp"
 
 #include <algorithm>
+#include <deque>
+
+#include "codegen/cpu/parts.hpp"
 
 namespace tensorgrad::cpu {
 
@@ -88,27 +91,34 @@ namespace {
 
 class TapeKernel final : public CpuKernel {
  public:
-  TapeKernel(const Kernel& kernel, const KernelContext& context)
-      : tasks_(make(kernel, context), binding_bases(kernel, context), context) {}
+  TapeKernel(const Kernel& kernel, const KernelContext& context) {
+    TapeOptions options;
+    options.threads = context.threads;
+    options.lanes = context.lanes;
+    for (const Kernel& part : cut_into_parts(kernel)) {
+      parts_.emplace_back(compile_tape(normalise(part).kernel, options),
+                          binding_bases(kernel, context), context);
+    }
+  }
 
-  void run(const Workers& workers) const override { tasks_.run(workers); }
-  Needs needs() const override { return tasks_.needs(); }
+  void run(const Workers& workers) const override {
+    for (const TapeTasks& part : parts_) part.run(workers);
+  }
+  Needs needs() const override {
+    Needs n;
+    for (const TapeTasks& part : parts_) n.cover(part.needs());
+    return n;
+  }
   std::string description() const override {
-    const Tape& t = tasks_.tape();
+    const Tape& t = parts_.front().tape();
     std::string text = t.has_inner ? t.columns ? "tape columns" : "tape rows" : "tape";
     if (t.has_inner && !t.single_step) text += " in steps";
+    if (parts_.size() > 1) text += " in " + std::to_string(parts_.size()) + " parts";
     return text;
   }
 
  private:
-  static Tape make(const Kernel& kernel, const KernelContext& context) {
-    TapeOptions options;
-    options.threads = context.threads;
-    options.lanes = context.lanes;
-    return compile_tape(normalise(kernel).kernel, options);
-  }
-
-  TapeTasks tasks_;
+  std::deque<TapeTasks> parts_;
 };
 
 }  // namespace
