@@ -13,7 +13,7 @@ namespace tensorgrad {
 namespace {
 
 constexpr std::int64_t kTile = 128;
-constexpr std::int64_t kManyTiles = 128;
+constexpr std::int64_t kManyTiles = 64;
 constexpr std::int64_t kShortSum = 256, kLongSum = 768;  // terms of a part; of one of many tiles
 constexpr std::int64_t kMostParts = 32;
 

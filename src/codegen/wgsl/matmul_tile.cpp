@@ -25,8 +25,11 @@ std::optional<MatMulTile> choose_tile(const TileRequest& request, const WgslLimi
     if (try_tile(kLarge, 700)) return kLarge;
     if (try_tile(kLight, 64)) return kLight;
   } else {
-    if (request.turned && workgroups(kTurned) < 2048 && try_tile(kTurned, 64)) return kTurned;
-    if (k >= 512 && try_tile(kHuge, 700)) return kHuge;
+    if (request.turned && workgroups(kTurned) < 2048 && try_tile(kTurned, 128)) return kTurned;
+    // Many, or just as many as run at a time there, two on each of 132 processors.
+    const std::int64_t huge = workgroups(kHuge);
+    const bool one_wave = huge >= 224 && huge <= 264 && k >= 1024;
+    if ((k >= 512 && try_tile(kHuge, 700)) || (one_wave && try_tile(kHuge, 1))) return kHuge;
     if (try_tile(kLarge, 256)) return kLarge;
     if (try_tile(kMiddle, 192)) return kMiddle;
     // Few tiles: teams share out the steps.
