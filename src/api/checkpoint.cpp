@@ -2,7 +2,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstdio>
+#include <locale>
+#include <sstream>
 
 #include "api/complaints.hpp"
 #include "io/file_dtype.hpp"
@@ -21,13 +24,26 @@ constexpr const char* kVersion = "1";
   io::fail_at_path(path, "load: the file " + what);
 }
 
+bool read(const std::string& text, std::integral auto& value) {
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stopped == end;
+}
+
+/// Clang's library has no from_chars for these before version 20.
+bool read(const std::string& text, double& value) {
+  if (text.empty() || text[0] == '+') return false;
+  std::istringstream stream(text);
+  stream.imbue(std::locale::classic());
+  stream >> std::noskipws >> value;
+  return !stream.fail() && stream.peek() == std::istringstream::traits_type::eof();
+}
+
 /// All of `text` as a number: no sign but a minus, no spaces, nothing after it.
 template <class T>
 T parse(const std::string& text, const char* key, const std::string& path) {
   T value{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end || text.empty()) {
+  if (!read(text, value)) {
     refuse(path, std::string("has a bad ") + key + ": " + io::quoted(text) +
                      " is no number it can have.");
   }

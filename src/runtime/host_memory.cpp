@@ -17,10 +17,10 @@ constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 /// A field of /proc/meminfo in bytes, or -1.
 std::int64_t meminfo(const std::string& field) {
   std::ifstream file("/proc/meminfo");
-  std::int64_t kibibytes = 0;
+  long long kibibytes = 0;  // what %lld reads, whatever std::int64_t is
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(field + ":", 0) != 0) continue;
-    if (std::sscanf(line.c_str() + field.size() + 1, "%ld", &kibibytes) == 1)
+    if (std::sscanf(line.c_str() + field.size() + 1, "%lld", &kibibytes) == 1)
       return kibibytes * 1024;
   }
   return -1;
