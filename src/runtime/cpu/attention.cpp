@@ -279,7 +279,7 @@ class Forward final : public AttentionKernel {
   /// Scores become weights relative to the largest score so far; what was relative to the one
   /// before is to be multiplied by `shrink`.
   void weigh(std::int64_t queries, std::int64_t keys, const Scratch& s) const {
-    const TileRows block{s.scores, queries, size(keys), size(queries)};
+    const TileRows block{s.scores, static_cast<std::ptrdiff_t>(queries), size(keys), size(queries)};
     std::copy_n(s.top, queries, s.shrink);
     reduce_columns(math_, ReduceKind::Max, true, block, s.top);
     math_.sub.vv(s.shrink, s.top, s.shrink, size(queries));
