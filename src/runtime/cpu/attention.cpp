@@ -113,6 +113,19 @@ class AttentionKernel : public CpuKernel {
     return std::min(keys_, shape_.seen(query + queries_from(query)) - key);
   }
 
+  // ---- results, whose rows are not neighbours
+
+  static void clear(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t width) {
+    for (std::int64_t i = 0; i < count; ++i) std::fill_n(rows.from(first + i), width, 0.0f);
+  }
+  void add(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t width,
+           const float* block) const {
+    for (std::int64_t i = 0; i < count; ++i) {
+      float* row = rows.from(first + i);
+      math_.add.vv(row, block + i * width, row, size(width));
+    }
+  }
+
   // ---- products
 
   void prepare(const std::vector<Product>& products) {
@@ -256,12 +269,14 @@ class Forward final : public AttentionKernel {
       mask(s.scores, query, queries, key, keys, -std::numeric_limits<float>::infinity());
       weigh(queries, keys, s);
       if (!o.data) continue;
-      float* rows = o.from(query);  // dense, as all results are
-      multiply(Product::Mixed, queries, keys, s.scores, v.from(key), key == 0 ? rows : s.product,
-               s);
-      for (std::int64_t i = 0; key > 0 && i < queries; ++i) {
-        float* row = rows + i * shape_.width;
-        math_.fma.vsv(row, s.shrink + i, s.product + i * shape_.width, row, size(shape_.width));
+      multiply(Product::Mixed, queries, keys, s.scores, v.from(key), s.product, s);
+      for (std::int64_t i = 0; i < queries; ++i) {
+        float *row = o.from(query + i), *block = s.product + i * shape_.width;
+        if (key == 0) {
+          std::copy_n(block, shape_.width, row);
+        } else {
+          math_.fma.vsv(row, s.shrink + i, block, row, size(shape_.width));
+        }
       }
     }
     for (std::int64_t i = 0; o.data && i < queries; ++i) {
@@ -368,14 +383,14 @@ class QueryGrad final : public Backward {
  private:
   void run_block(const Head& x, const Rows& dq, std::int64_t query, const Scratch& s) const {
     const std::int64_t queries = queries_from(query);
-    float* rows = dq.from(query);
     begin(x, query, s);
     for (std::int64_t key = 0; keys_from(key, query) > 0; key += keys_) {
       weigh(x, query, key, s);
       differentiate(x, query, key, s);
       multiply(Product::QueryGrad, queries, keys_from(key, query), s.slopes, x.k.from(key),
-               key == 0 ? rows : s.product, s);
-      if (key > 0) math_.add.vv(rows, s.product, rows, size(queries * shape_.dim));
+               s.product, s);
+      if (key == 0) clear(dq, query, queries, shape_.dim);
+      add(dq, query, queries, shape_.dim, s.product);
     }
   }
 };
@@ -406,8 +421,8 @@ class KeyValueGrad final : public Backward {
   void run_keys(std::int64_t b, std::int64_t group, std::int64_t first, std::int64_t end,
                 const Scratch& s) const {
     const Rows dk = head_of(out_[0], b, group), dv = head_of(out_[1], b, group);
-    if (dk.data) std::fill_n(dk.from(first), (end - first) * shape_.dim, 0.0f);
-    if (dv.data) std::fill_n(dv.from(first), (end - first) * shape_.width, 0.0f);
+    if (dk.data) clear(dk, first, end - first, shape_.dim);
+    if (dv.data) clear(dv, first, end - first, shape_.width);
     for (std::int64_t h = group * shape_.share(); h < (group + 1) * shape_.share(); ++h) {
       const Head x = head(b, h);
       for (std::int64_t query = 0; query < shape_.queries; query += queries_) {
@@ -425,12 +440,12 @@ class KeyValueGrad final : public Backward {
     weigh(x, query, key, s);
     if (dv.data) {
       multiply(Product::ValueGrad, queries, keys, s.scores, x.g.from(query), s.product, s);
-      math_.add.vv(dv.from(key), s.product, dv.from(key), size(keys * shape_.width));
+      add(dv, key, keys, shape_.width, s.product);
     }
     if (dk.data) {
       differentiate(x, query, key, s);
       multiply(Product::KeyGrad, queries, keys, s.slopes, x.q.from(query), s.product, s);
-      math_.add.vv(dk.from(key), s.product, dk.from(key), size(keys * shape_.dim));
+      add(dk, key, keys, shape_.dim, s.product);
     }
   }
 

@@ -18,25 +18,36 @@ fn tg_relu(x: f32) -> f32 {
   return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
-fn finish(m: u32, quad: u32, acc: vec4<f32>) {
+struct Gathered {
+  quad7: vec4<f32>,
+}
+
+fn gather(m: u32, quad: u32) -> Gathered {
+  var gathered: Gathered;
+  if (!(m >= 20u || quad >= 6u)) {
+    gathered.quad7 = in3[6u * m + quad];
+  }
+  return gathered;
+}
+
+fn finish(m: u32, quad: u32, acc: vec4<f32>, gathered: Gathered) {
   if (m >= 20u || quad >= 6u) {
     return;
   }
   let n = 4u * quad;
   let quad4 = in2[quad];
-  let quad7 = in3[6u * m + quad];
   let add5_0 = acc[0] + quad4[0];
   let relu6_0 = tg_relu(add5_0);
-  let add8_0 = relu6_0 + quad7[0];
+  let add8_0 = relu6_0 + gathered.quad7[0];
   let add5_1 = acc[1] + quad4[1];
   let relu6_1 = tg_relu(add5_1);
-  let add8_1 = relu6_1 + quad7[1];
+  let add8_1 = relu6_1 + gathered.quad7[1];
   let add5_2 = acc[2] + quad4[2];
   let relu6_2 = tg_relu(add5_2);
-  let add8_2 = relu6_2 + quad7[2];
+  let add8_2 = relu6_2 + gathered.quad7[2];
   let add5_3 = acc[3] + quad4[3];
   let relu6_3 = tg_relu(add5_3);
-  let add8_3 = relu6_3 + quad7[3];
+  let add8_3 = relu6_3 + gathered.quad7[3];
   out4[6u * m + quad] = vec4<f32>(relu6_0, relu6_1, relu6_2, relu6_3);
   out5[6u * m + quad] = vec4<f32>(add8_0, add8_1, add8_2, add8_3);
 }
@@ -63,40 +74,38 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var lhs0_1: vec4<f32>;
   var lhs0_2: vec4<f32>;
   var lhs0_3: vec4<f32>;
-  var lhs0_at = 75u * (m0 + 4u * lhs0_quad) + ((lhs0_k + slice * 16u) / 4u);
+  let lhs0_by0 = min(4u * lhs0_quad, 19u - m0) * 75u;
+  let lhs0_by1 = min(4u * lhs0_quad + 1u, 19u - m0) * 75u;
+  let lhs0_by2 = min(4u * lhs0_quad + 2u, 19u - m0) * 75u;
+  let lhs0_by3 = min(4u * lhs0_quad + 3u, 19u - m0) * 75u;
+  var lhs0_at = 75u * m0 + ((lhs0_k + slice * 16u) / 4u);
   let rhs0_piece = id;
   let rhs0_quad = rhs0_piece % 8u;
   let rhs0_k = rhs0_piece / 8u;
   var rhs0_0: vec4<f32>;
-  var rhs0_at = (n0 / 4u + rhs0_quad) + 6u * (rhs0_k + slice * 16u);
+  var rhs0_at = (n0 / 4u + min(rhs0_quad, 5u - n0 / 4u)) + 6u * (rhs0_k + slice * 16u);
   let rhs1_piece = id + 64u;
   let rhs1_quad = rhs1_piece % 8u;
   let rhs1_k = rhs1_piece / 8u;
   var rhs1_0: vec4<f32>;
-  var rhs1_at = (n0 / 4u + rhs1_quad) + 6u * (rhs1_k + slice * 16u);
+  var rhs1_at = (n0 / 4u + min(rhs1_quad, 5u - n0 / 4u)) + 6u * (rhs1_k + slice * 16u);
   var k0 = slice * 16u;
   lhs0_0 = vec4<f32>();
-  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad < 20u) {
-    lhs0_0 = in0[lhs0_at];
-  }
   lhs0_1 = vec4<f32>();
-  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 1u < 20u) {
-    lhs0_1 = in0[lhs0_at + 75u];
-  }
   lhs0_2 = vec4<f32>();
-  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 2u < 20u) {
-    lhs0_2 = in0[lhs0_at + 150u];
-  }
   lhs0_3 = vec4<f32>();
-  if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 3u < 20u) {
-    lhs0_3 = in0[lhs0_at + 225u];
+  if (lhs0_piece < 32u && k0 + lhs0_k < 300u) {
+    lhs0_0 = in0[lhs0_at + lhs0_by0];
+    lhs0_1 = in0[lhs0_at + lhs0_by1];
+    lhs0_2 = in0[lhs0_at + lhs0_by2];
+    lhs0_3 = in0[lhs0_at + lhs0_by3];
   }
   rhs0_0 = vec4<f32>();
-  if (k0 + rhs0_k < 300u && n0 + 4u * rhs0_quad < 24u) {
+  if (k0 + rhs0_k < 300u) {
     rhs0_0 = in1[rhs0_at];
   }
   rhs1_0 = vec4<f32>();
-  if (k0 + rhs1_k < 300u && n0 + 4u * rhs1_quad < 24u) {
+  if (k0 + rhs1_k < 300u) {
     rhs1_0 = in1[rhs1_at];
   }
   for (var step = 0u; step < 10u; step++) {
@@ -115,27 +124,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       rhs0_at += 192u;
       rhs1_at += 192u;
       lhs0_0 = vec4<f32>();
-      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad < 20u) {
-        lhs0_0 = in0[lhs0_at];
-      }
       lhs0_1 = vec4<f32>();
-      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 1u < 20u) {
-        lhs0_1 = in0[lhs0_at + 75u];
-      }
       lhs0_2 = vec4<f32>();
-      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 2u < 20u) {
-        lhs0_2 = in0[lhs0_at + 150u];
-      }
       lhs0_3 = vec4<f32>();
-      if (lhs0_piece < 32u && k0 + lhs0_k < 300u && m0 + 4u * lhs0_quad + 3u < 20u) {
-        lhs0_3 = in0[lhs0_at + 225u];
+      if (lhs0_piece < 32u && k0 + lhs0_k < 300u) {
+        lhs0_0 = in0[lhs0_at + lhs0_by0];
+        lhs0_1 = in0[lhs0_at + lhs0_by1];
+        lhs0_2 = in0[lhs0_at + lhs0_by2];
+        lhs0_3 = in0[lhs0_at + lhs0_by3];
       }
       rhs0_0 = vec4<f32>();
-      if (k0 + rhs0_k < 300u && n0 + 4u * rhs0_quad < 24u) {
+      if (k0 + rhs0_k < 300u) {
         rhs0_0 = in1[rhs0_at];
       }
       rhs1_0 = vec4<f32>();
-      if (k0 + rhs1_k < 300u && n0 + 4u * rhs1_quad < 24u) {
+      if (k0 + rhs1_k < 300u) {
         rhs1_0 = in1[rhs1_at];
       }
     }
@@ -220,9 +223,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if (slice > 0u) {
     return;
   }
-  finish(m0 + 4u * y, n0 / 4u + x, acc0_0);
-  finish(m0 + 4u * y + 1u, n0 / 4u + x, acc1_0);
-  finish(m0 + 4u * y + 2u, n0 / 4u + x, acc2_0);
-  finish(m0 + 4u * y + 3u, n0 / 4u + x, acc3_0);
+  let gathered0_0 = gather(m0 + 4u * y, n0 / 4u + x);
+  let gathered1_0 = gather(m0 + 4u * y + 1u, n0 / 4u + x);
+  let gathered2_0 = gather(m0 + 4u * y + 2u, n0 / 4u + x);
+  let gathered3_0 = gather(m0 + 4u * y + 3u, n0 / 4u + x);
+  finish(m0 + 4u * y, n0 / 4u + x, acc0_0, gathered0_0);
+  finish(m0 + 4u * y + 1u, n0 / 4u + x, acc1_0, gathered1_0);
+  finish(m0 + 4u * y + 2u, n0 / 4u + x, acc2_0, gathered2_0);
+  finish(m0 + 4u * y + 3u, n0 / 4u + x, acc3_0, gathered3_0);
 }
 // 1 x 1 x 1 workgroups of 128 threads, 8704 bytes shared

@@ -18,11 +18,10 @@ fn tg_relu(x: f32) -> f32 {
   return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
-fn finish(i0: u32, m: u32, quad: u32, acc: vec4<f32>) {
+fn finish(i0: u32, m: u32, n: u32, acc: vec4<f32>) {
   if (m >= 33u) {
     return;
   }
-  let n = 4u * quad;
   if (n < 31u) {
     let load4_0 = in2[n];
     let add5_0 = acc[0] + load4_0;
@@ -32,32 +31,32 @@ fn finish(i0: u32, m: u32, quad: u32, acc: vec4<f32>) {
     out4[1023u * i0 + 31u * m + n] = relu6_0;
     out5[1023u * i0 + 31u * m + n] = add8_0;
   }
-  if (n + 1u < 31u) {
-    let load4_1 = in2[(n + 1u)];
+  if (n + 8u < 31u) {
+    let load4_1 = in2[(n + 8u)];
     let add5_1 = acc[1] + load4_1;
     let relu6_1 = tg_relu(add5_1);
-    let load7_1 = in3[1023u * i0 + 31u * m + (n + 1u)];
+    let load7_1 = in3[1023u * i0 + 31u * m + (n + 8u)];
     let add8_1 = relu6_1 + load7_1;
-    out4[1023u * i0 + 31u * m + (n + 1u)] = relu6_1;
-    out5[1023u * i0 + 31u * m + (n + 1u)] = add8_1;
+    out4[1023u * i0 + 31u * m + (n + 8u)] = relu6_1;
+    out5[1023u * i0 + 31u * m + (n + 8u)] = add8_1;
   }
-  if (n + 2u < 31u) {
-    let load4_2 = in2[(n + 2u)];
+  if (n + 16u < 31u) {
+    let load4_2 = in2[(n + 16u)];
     let add5_2 = acc[2] + load4_2;
     let relu6_2 = tg_relu(add5_2);
-    let load7_2 = in3[1023u * i0 + 31u * m + (n + 2u)];
+    let load7_2 = in3[1023u * i0 + 31u * m + (n + 16u)];
     let add8_2 = relu6_2 + load7_2;
-    out4[1023u * i0 + 31u * m + (n + 2u)] = relu6_2;
-    out5[1023u * i0 + 31u * m + (n + 2u)] = add8_2;
+    out4[1023u * i0 + 31u * m + (n + 16u)] = relu6_2;
+    out5[1023u * i0 + 31u * m + (n + 16u)] = add8_2;
   }
-  if (n + 3u < 31u) {
-    let load4_3 = in2[(n + 3u)];
+  if (n + 24u < 31u) {
+    let load4_3 = in2[(n + 24u)];
     let add5_3 = acc[3] + load4_3;
     let relu6_3 = tg_relu(add5_3);
-    let load7_3 = in3[1023u * i0 + 31u * m + (n + 3u)];
+    let load7_3 = in3[1023u * i0 + 31u * m + (n + 24u)];
     let add8_3 = relu6_3 + load7_3;
-    out4[1023u * i0 + 31u * m + (n + 3u)] = relu6_3;
-    out5[1023u * i0 + 31u * m + (n + 3u)] = add8_3;
+    out4[1023u * i0 + 31u * m + (n + 24u)] = relu6_3;
+    out5[1023u * i0 + 31u * m + (n + 24u)] = add8_3;
   }
 }
 
@@ -78,82 +77,66 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let lhs0_quad = lhs0_piece / 16u;
   let lhs0_k = lhs0_piece % 16u;
   var lhs0_0: vec4<f32>;
-  var lhs0_at = 1221u * i0 + 37u * (m0 + 4u * lhs0_quad) + (lhs0_k);
+  let lhs0_by0 = min(4u * lhs0_quad, 32u - m0) * 37u;
+  let lhs0_by1 = min(4u * lhs0_quad + 1u, 32u - m0) * 37u;
+  let lhs0_by2 = min(4u * lhs0_quad + 2u, 32u - m0) * 37u;
+  let lhs0_by3 = min(4u * lhs0_quad + 3u, 32u - m0) * 37u;
+  var lhs0_at = 1221u * i0 + 37u * m0 + (lhs0_k);
   let lhs1_piece = local + 64u;
   let lhs1_quad = lhs1_piece / 16u;
   let lhs1_k = lhs1_piece % 16u;
   var lhs1_0: vec4<f32>;
-  var lhs1_at = 1221u * i0 + 37u * (m0 + 4u * lhs1_quad) + (lhs1_k);
+  let lhs1_by0 = min(4u * lhs1_quad, 32u - m0) * 37u;
+  let lhs1_by1 = min(4u * lhs1_quad + 1u, 32u - m0) * 37u;
+  let lhs1_by2 = min(4u * lhs1_quad + 2u, 32u - m0) * 37u;
+  let lhs1_by3 = min(4u * lhs1_quad + 3u, 32u - m0) * 37u;
+  var lhs1_at = 1221u * i0 + 37u * m0 + (lhs1_k);
   let rhs0_piece = local;
   let rhs0_quad = rhs0_piece / 16u;
   let rhs0_k = rhs0_piece % 16u;
   var rhs0_0: vec4<f32>;
-  var rhs0_at = 1147u * i0 + 37u * (n0 + 4u * rhs0_quad) + (rhs0_k);
+  let rhs0_by0 = min(rhs0_quad, 30u - n0) * 37u;
+  let rhs0_by1 = min(rhs0_quad + 8u, 30u - n0) * 37u;
+  let rhs0_by2 = min(rhs0_quad + 16u, 30u - n0) * 37u;
+  let rhs0_by3 = min(rhs0_quad + 24u, 30u - n0) * 37u;
+  var rhs0_at = 1147u * i0 + 37u * n0 + (rhs0_k);
   let rhs1_piece = local + 64u;
   let rhs1_quad = rhs1_piece / 16u;
   let rhs1_k = rhs1_piece % 16u;
   var rhs1_0: vec4<f32>;
-  var rhs1_at = 1147u * i0 + 37u * (n0 + 4u * rhs1_quad) + (rhs1_k);
+  let rhs1_by0 = min(rhs1_quad, 30u - n0) * 37u;
+  let rhs1_by1 = min(rhs1_quad + 8u, 30u - n0) * 37u;
+  let rhs1_by2 = min(rhs1_quad + 16u, 30u - n0) * 37u;
+  let rhs1_by3 = min(rhs1_quad + 24u, 30u - n0) * 37u;
+  var rhs1_at = 1147u * i0 + 37u * n0 + (rhs1_k);
   var k0 = 0u;
   lhs0_0 = vec4<f32>();
   if (k0 + lhs0_k < 37u) {
-    if (m0 + 4u * lhs0_quad < 33u) {
-      lhs0_0[0] = in0[lhs0_at];
-    }
-    if (m0 + 4u * lhs0_quad + 1u < 33u) {
-      lhs0_0[1] = in0[lhs0_at + 37u];
-    }
-    if (m0 + 4u * lhs0_quad + 2u < 33u) {
-      lhs0_0[2] = in0[lhs0_at + 74u];
-    }
-    if (m0 + 4u * lhs0_quad + 3u < 33u) {
-      lhs0_0[3] = in0[lhs0_at + 111u];
-    }
+    lhs0_0[0] = in0[lhs0_at + lhs0_by0];
+    lhs0_0[1] = in0[lhs0_at + lhs0_by1];
+    lhs0_0[2] = in0[lhs0_at + lhs0_by2];
+    lhs0_0[3] = in0[lhs0_at + lhs0_by3];
   }
   lhs1_0 = vec4<f32>();
   if (k0 + lhs1_k < 37u) {
-    if (m0 + 4u * lhs1_quad < 33u) {
-      lhs1_0[0] = in0[lhs1_at];
-    }
-    if (m0 + 4u * lhs1_quad + 1u < 33u) {
-      lhs1_0[1] = in0[lhs1_at + 37u];
-    }
-    if (m0 + 4u * lhs1_quad + 2u < 33u) {
-      lhs1_0[2] = in0[lhs1_at + 74u];
-    }
-    if (m0 + 4u * lhs1_quad + 3u < 33u) {
-      lhs1_0[3] = in0[lhs1_at + 111u];
-    }
+    lhs1_0[0] = in0[lhs1_at + lhs1_by0];
+    lhs1_0[1] = in0[lhs1_at + lhs1_by1];
+    lhs1_0[2] = in0[lhs1_at + lhs1_by2];
+    lhs1_0[3] = in0[lhs1_at + lhs1_by3];
   }
   rhs0_0 = vec4<f32>();
   if (k0 + rhs0_k < 37u) {
-    if (n0 + 4u * rhs0_quad < 31u) {
-      rhs0_0[0] = in1[rhs0_at];
-    }
-    if (n0 + 4u * rhs0_quad + 1u < 31u) {
-      rhs0_0[1] = in1[rhs0_at + 37u];
-    }
-    if (n0 + 4u * rhs0_quad + 2u < 31u) {
-      rhs0_0[2] = in1[rhs0_at + 74u];
-    }
-    if (n0 + 4u * rhs0_quad + 3u < 31u) {
-      rhs0_0[3] = in1[rhs0_at + 111u];
-    }
+    rhs0_0[0] = in1[rhs0_at + rhs0_by0];
+    rhs0_0[1] = in1[rhs0_at + rhs0_by1];
+    rhs0_0[2] = in1[rhs0_at + rhs0_by2];
+    rhs0_0[3] = in1[rhs0_at + rhs0_by3];
   }
   rhs1_0 = vec4<f32>();
   if (k0 + rhs1_k < 37u) {
-    if (n0 + 4u * rhs1_quad < 31u) {
-      rhs1_0[0] = in1[rhs1_at];
-    }
-    if (n0 + 4u * rhs1_quad + 1u < 31u) {
-      rhs1_0[1] = in1[rhs1_at + 37u];
-    }
-    if (n0 + 4u * rhs1_quad + 2u < 31u) {
-      rhs1_0[2] = in1[rhs1_at + 74u];
-    }
-    if (n0 + 4u * rhs1_quad + 3u < 31u) {
-      rhs1_0[3] = in1[rhs1_at + 111u];
-    }
+    rhs1_0[0] = in1[rhs1_at + rhs1_by0];
+    rhs1_0[1] = in1[rhs1_at + rhs1_by1];
+    rhs1_0[2] = in1[rhs1_at + rhs1_by2];
+    rhs1_0[3] = in1[rhs1_at + rhs1_by3];
   }
   for (var step = 0u; step < 3u; step++) {
     lhs_tile[(lhs0_k) * 9u + lhs0_quad] = lhs0_0;
@@ -169,63 +152,31 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       rhs1_at += 16u;
       lhs0_0 = vec4<f32>();
       if (k0 + lhs0_k < 37u) {
-        if (m0 + 4u * lhs0_quad < 33u) {
-          lhs0_0[0] = in0[lhs0_at];
-        }
-        if (m0 + 4u * lhs0_quad + 1u < 33u) {
-          lhs0_0[1] = in0[lhs0_at + 37u];
-        }
-        if (m0 + 4u * lhs0_quad + 2u < 33u) {
-          lhs0_0[2] = in0[lhs0_at + 74u];
-        }
-        if (m0 + 4u * lhs0_quad + 3u < 33u) {
-          lhs0_0[3] = in0[lhs0_at + 111u];
-        }
+        lhs0_0[0] = in0[lhs0_at + lhs0_by0];
+        lhs0_0[1] = in0[lhs0_at + lhs0_by1];
+        lhs0_0[2] = in0[lhs0_at + lhs0_by2];
+        lhs0_0[3] = in0[lhs0_at + lhs0_by3];
       }
       lhs1_0 = vec4<f32>();
       if (k0 + lhs1_k < 37u) {
-        if (m0 + 4u * lhs1_quad < 33u) {
-          lhs1_0[0] = in0[lhs1_at];
-        }
-        if (m0 + 4u * lhs1_quad + 1u < 33u) {
-          lhs1_0[1] = in0[lhs1_at + 37u];
-        }
-        if (m0 + 4u * lhs1_quad + 2u < 33u) {
-          lhs1_0[2] = in0[lhs1_at + 74u];
-        }
-        if (m0 + 4u * lhs1_quad + 3u < 33u) {
-          lhs1_0[3] = in0[lhs1_at + 111u];
-        }
+        lhs1_0[0] = in0[lhs1_at + lhs1_by0];
+        lhs1_0[1] = in0[lhs1_at + lhs1_by1];
+        lhs1_0[2] = in0[lhs1_at + lhs1_by2];
+        lhs1_0[3] = in0[lhs1_at + lhs1_by3];
       }
       rhs0_0 = vec4<f32>();
       if (k0 + rhs0_k < 37u) {
-        if (n0 + 4u * rhs0_quad < 31u) {
-          rhs0_0[0] = in1[rhs0_at];
-        }
-        if (n0 + 4u * rhs0_quad + 1u < 31u) {
-          rhs0_0[1] = in1[rhs0_at + 37u];
-        }
-        if (n0 + 4u * rhs0_quad + 2u < 31u) {
-          rhs0_0[2] = in1[rhs0_at + 74u];
-        }
-        if (n0 + 4u * rhs0_quad + 3u < 31u) {
-          rhs0_0[3] = in1[rhs0_at + 111u];
-        }
+        rhs0_0[0] = in1[rhs0_at + rhs0_by0];
+        rhs0_0[1] = in1[rhs0_at + rhs0_by1];
+        rhs0_0[2] = in1[rhs0_at + rhs0_by2];
+        rhs0_0[3] = in1[rhs0_at + rhs0_by3];
       }
       rhs1_0 = vec4<f32>();
       if (k0 + rhs1_k < 37u) {
-        if (n0 + 4u * rhs1_quad < 31u) {
-          rhs1_0[0] = in1[rhs1_at];
-        }
-        if (n0 + 4u * rhs1_quad + 1u < 31u) {
-          rhs1_0[1] = in1[rhs1_at + 37u];
-        }
-        if (n0 + 4u * rhs1_quad + 2u < 31u) {
-          rhs1_0[2] = in1[rhs1_at + 74u];
-        }
-        if (n0 + 4u * rhs1_quad + 3u < 31u) {
-          rhs1_0[3] = in1[rhs1_at + 111u];
-        }
+        rhs1_0[0] = in1[rhs1_at + rhs1_by0];
+        rhs1_0[1] = in1[rhs1_at + rhs1_by1];
+        rhs1_0[2] = in1[rhs1_at + rhs1_by2];
+        rhs1_0[3] = in1[rhs1_at + rhs1_by3];
       }
     }
     for (var part = 0u; part < 2u; part++) {
@@ -282,9 +233,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     workgroupBarrier();
   }
-  finish(i0, m0 + 4u * y, n0 / 4u + x, acc0_0);
-  finish(i0, m0 + 4u * y + 1u, n0 / 4u + x, acc1_0);
-  finish(i0, m0 + 4u * y + 2u, n0 / 4u + x, acc2_0);
-  finish(i0, m0 + 4u * y + 3u, n0 / 4u + x, acc3_0);
+  finish(i0, m0 + 4u * y, n0 + x, acc0_0);
+  finish(i0, m0 + 4u * y + 1u, n0 + x, acc1_0);
+  finish(i0, m0 + 4u * y + 2u, n0 + x, acc2_0);
+  finish(i0, m0 + 4u * y + 3u, n0 + x, acc3_0);
 }
 // 6 x 1 x 1 workgroups of 64 threads, 4608 bytes shared

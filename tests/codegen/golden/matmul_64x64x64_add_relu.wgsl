@@ -18,22 +18,31 @@ fn tg_relu(x: f32) -> f32 {
   return select(max(x, 0.0), x, tg_is_nan(x));
 }
 
-fn finish(m: u32, quad: u32, acc: vec4<f32>) {
+struct Gathered {
+  quad7: vec4<f32>,
+}
+
+fn gather(m: u32, quad: u32) -> Gathered {
+  var gathered: Gathered;
+  gathered.quad7 = in3[16u * m + quad];
+  return gathered;
+}
+
+fn finish(m: u32, quad: u32, acc: vec4<f32>, gathered: Gathered) {
   let n = 4u * quad;
   let quad4 = in2[quad];
-  let quad7 = in3[16u * m + quad];
   let add5_0 = acc[0] + quad4[0];
   let relu6_0 = tg_relu(add5_0);
-  let add8_0 = relu6_0 + quad7[0];
+  let add8_0 = relu6_0 + gathered.quad7[0];
   let add5_1 = acc[1] + quad4[1];
   let relu6_1 = tg_relu(add5_1);
-  let add8_1 = relu6_1 + quad7[1];
+  let add8_1 = relu6_1 + gathered.quad7[1];
   let add5_2 = acc[2] + quad4[2];
   let relu6_2 = tg_relu(add5_2);
-  let add8_2 = relu6_2 + quad7[2];
+  let add8_2 = relu6_2 + gathered.quad7[2];
   let add5_3 = acc[3] + quad4[3];
   let relu6_3 = tg_relu(add5_3);
-  let add8_3 = relu6_3 + quad7[3];
+  let add8_3 = relu6_3 + gathered.quad7[3];
   out4[16u * m + quad] = vec4<f32>(relu6_0, relu6_1, relu6_2, relu6_3);
   out5[16u * m + quad] = vec4<f32>(add8_0, add8_1, add8_2, add8_3);
 }
@@ -69,19 +78,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var rhs1_at = (n0 / 4u + rhs1_quad) + 16u * (rhs1_k);
   var k0 = 0u;
   lhs0_0 = vec4<f32>();
-  if (lhs0_piece < 32u) {
-    lhs0_0 = in0[lhs0_at];
-  }
   lhs0_1 = vec4<f32>();
-  if (lhs0_piece < 32u) {
-    lhs0_1 = in0[lhs0_at + 16u];
-  }
   lhs0_2 = vec4<f32>();
-  if (lhs0_piece < 32u) {
-    lhs0_2 = in0[lhs0_at + 32u];
-  }
   lhs0_3 = vec4<f32>();
   if (lhs0_piece < 32u) {
+    lhs0_0 = in0[lhs0_at];
+    lhs0_1 = in0[lhs0_at + 16u];
+    lhs0_2 = in0[lhs0_at + 32u];
     lhs0_3 = in0[lhs0_at + 48u];
   }
   rhs0_0 = in1[rhs0_at];
@@ -102,19 +105,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       rhs0_at += 256u;
       rhs1_at += 256u;
       lhs0_0 = vec4<f32>();
-      if (lhs0_piece < 32u) {
-        lhs0_0 = in0[lhs0_at];
-      }
       lhs0_1 = vec4<f32>();
-      if (lhs0_piece < 32u) {
-        lhs0_1 = in0[lhs0_at + 16u];
-      }
       lhs0_2 = vec4<f32>();
-      if (lhs0_piece < 32u) {
-        lhs0_2 = in0[lhs0_at + 32u];
-      }
       lhs0_3 = vec4<f32>();
       if (lhs0_piece < 32u) {
+        lhs0_0 = in0[lhs0_at];
+        lhs0_1 = in0[lhs0_at + 16u];
+        lhs0_2 = in0[lhs0_at + 32u];
         lhs0_3 = in0[lhs0_at + 48u];
       }
       rhs0_0 = in1[rhs0_at];
@@ -174,9 +171,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     workgroupBarrier();
   }
-  finish(m0 + 4u * y, n0 / 4u + x, acc0_0);
-  finish(m0 + 4u * y + 1u, n0 / 4u + x, acc1_0);
-  finish(m0 + 4u * y + 2u, n0 / 4u + x, acc2_0);
-  finish(m0 + 4u * y + 3u, n0 / 4u + x, acc3_0);
+  let gathered0_0 = gather(m0 + 4u * y, n0 / 4u + x);
+  let gathered1_0 = gather(m0 + 4u * y + 1u, n0 / 4u + x);
+  let gathered2_0 = gather(m0 + 4u * y + 2u, n0 / 4u + x);
+  let gathered3_0 = gather(m0 + 4u * y + 3u, n0 / 4u + x);
+  finish(m0 + 4u * y, n0 / 4u + x, acc0_0, gathered0_0);
+  finish(m0 + 4u * y + 1u, n0 / 4u + x, acc1_0, gathered1_0);
+  finish(m0 + 4u * y + 2u, n0 / 4u + x, acc2_0, gathered2_0);
+  finish(m0 + 4u * y + 3u, n0 / 4u + x, acc3_0, gathered3_0);
 }
 // 4 x 1 x 1 workgroups of 64 threads, 4352 bytes shared

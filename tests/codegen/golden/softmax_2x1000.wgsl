@@ -19,27 +19,6 @@ fn tg_max(a: f32, b: f32) -> f32 {
   return select(b, a, a > b || tg_is_nan(a));
 }
 
-// expm1(r) and k.
-fn tg_expm1_parts(x: f32) -> vec2<f32> {
-  let k = round(x * 1.44269502);
-  let r = (x - k * 0.693359375) - k * -0.000212194442;
-  let p = 0.49999997 + r * (0.16666542 + r * (0.0416672044 + r * (0.00836664718 + r * 0.00138824969)));
-  return vec2<f32>(r + r * r * p, k);
-}
-
-// y 2^k for whole k from -126 to 128.
-fn tg_scale(y: f32, k: f32) -> f32 {
-  let power = bitcast<f32>((min(i32(k), 127) + 127) << 23u);
-  return select(y, y + y, k > 127.0) * power;
-}
-
-// 1 ulp; 0 below -87.3365.
-fn tg_exp(x: f32) -> f32 {
-  let parts = tg_expm1_parts(x);
-  let y = tg_scale(1.0 + parts.x, parts.y);
-  return select(select(y, 0.0, x < -87.3365), tg_inf(), x > 88.73);
-}
-
 // Joins the parts of a team.
 fn team_max_f32(part: f32, id: u32, lane: u32) -> f32 {
   var value = part;
@@ -117,16 +96,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var sum4_part: f32 = 0.0;
   // pass 2 of 3
   let sub2_0 = load0_0 - max1;
-  let exp3_0 = tg_exp(sub2_0);
+  let exp3_0 = exp(sub2_0);
   sum4_part = sum4_part + exp3_0;
   let sub2_1 = load0_1 - max1;
-  let exp3_1 = tg_exp(sub2_1);
+  let exp3_1 = exp(sub2_1);
   sum4_part = sum4_part + exp3_1;
   let sub2_2 = load0_2 - max1;
-  let exp3_2 = tg_exp(sub2_2);
+  let exp3_2 = exp(sub2_2);
   sum4_part = sum4_part + exp3_2;
   let sub2_3 = load0_3 - max1;
-  let exp3_3 = tg_exp(sub2_3);
+  let exp3_3 = exp(sub2_3);
   if (inside_3) {
     sum4_part = sum4_part + exp3_3;
   }

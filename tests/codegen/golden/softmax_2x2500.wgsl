@@ -19,27 +19,6 @@ fn tg_max(a: f32, b: f32) -> f32 {
   return select(b, a, a > b || tg_is_nan(a));
 }
 
-// expm1(r) and k.
-fn tg_expm1_parts(x: f32) -> vec2<f32> {
-  let k = round(x * 1.44269502);
-  let r = (x - k * 0.693359375) - k * -0.000212194442;
-  let p = 0.49999997 + r * (0.16666542 + r * (0.0416672044 + r * (0.00836664718 + r * 0.00138824969)));
-  return vec2<f32>(r + r * r * p, k);
-}
-
-// y 2^k for whole k from -126 to 128.
-fn tg_scale(y: f32, k: f32) -> f32 {
-  let power = bitcast<f32>((min(i32(k), 127) + 127) << 23u);
-  return select(y, y + y, k > 127.0) * power;
-}
-
-// 1 ulp; 0 below -87.3365.
-fn tg_exp(x: f32) -> f32 {
-  let parts = tg_expm1_parts(x);
-  let y = tg_scale(1.0 + parts.x, parts.y);
-  return select(select(y, 0.0, x < -87.3365), tg_inf(), x > 88.73);
-}
-
 // Joins the parts of a team.
 fn team_max_f32(part: f32, id: u32, lane: u32) -> f32 {
   var value = part;
@@ -133,25 +112,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let i1_0 = j_0;
     let load0_0 = in0[2500u * i0 + i1_0];
     let sub2_0 = load0_0 - max1;
-    let exp3_0 = tg_exp(sub2_0);
+    let exp3_0 = exp(sub2_0);
     let inside_1 = lap * 1024u + 256u + lane < 2500u;
     let j_1 = min(lap * 1024u + 256u + lane, 2499u);
     let i1_1 = j_1;
     let load0_1 = in0[2500u * i0 + i1_1];
     let sub2_1 = load0_1 - max1;
-    let exp3_1 = tg_exp(sub2_1);
+    let exp3_1 = exp(sub2_1);
     let inside_2 = lap * 1024u + 512u + lane < 2500u;
     let j_2 = min(lap * 1024u + 512u + lane, 2499u);
     let i1_2 = j_2;
     let load0_2 = in0[2500u * i0 + i1_2];
     let sub2_2 = load0_2 - max1;
-    let exp3_2 = tg_exp(sub2_2);
+    let exp3_2 = exp(sub2_2);
     let inside_3 = lap * 1024u + 768u + lane < 2500u;
     let j_3 = min(lap * 1024u + 768u + lane, 2499u);
     let i1_3 = j_3;
     let load0_3 = in0[2500u * i0 + i1_3];
     let sub2_3 = load0_3 - max1;
-    let exp3_3 = tg_exp(sub2_3);
+    let exp3_3 = exp(sub2_3);
     if (inside_0) {
       sum4_part = sum4_part + exp3_0;
     }
@@ -173,28 +152,28 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let i1_0 = j_0;
     let load0_0 = in0[2500u * i0 + i1_0];
     let sub2_0 = load0_0 - max1;
-    let exp3_0 = tg_exp(sub2_0);
+    let exp3_0 = exp(sub2_0);
     let div5_0 = exp3_0 / sum4;
     let inside_1 = lap * 1024u + 256u + lane < 2500u;
     let j_1 = min(lap * 1024u + 256u + lane, 2499u);
     let i1_1 = j_1;
     let load0_1 = in0[2500u * i0 + i1_1];
     let sub2_1 = load0_1 - max1;
-    let exp3_1 = tg_exp(sub2_1);
+    let exp3_1 = exp(sub2_1);
     let div5_1 = exp3_1 / sum4;
     let inside_2 = lap * 1024u + 512u + lane < 2500u;
     let j_2 = min(lap * 1024u + 512u + lane, 2499u);
     let i1_2 = j_2;
     let load0_2 = in0[2500u * i0 + i1_2];
     let sub2_2 = load0_2 - max1;
-    let exp3_2 = tg_exp(sub2_2);
+    let exp3_2 = exp(sub2_2);
     let div5_2 = exp3_2 / sum4;
     let inside_3 = lap * 1024u + 768u + lane < 2500u;
     let j_3 = min(lap * 1024u + 768u + lane, 2499u);
     let i1_3 = j_3;
     let load0_3 = in0[2500u * i0 + i1_3];
     let sub2_3 = load0_3 - max1;
-    let exp3_3 = tg_exp(sub2_3);
+    let exp3_3 = exp(sub2_3);
     let div5_3 = exp3_3 / sum4;
     if (inside_0) {
       out1[2500u * i0 + i1_0] = div5_0;
