@@ -400,7 +400,10 @@ class KeyValueGrad final : public Backward {
   KeyValueGrad(const Kernel& kernel, const KernelContext& context) : Backward(kernel, context) {
     needs_slopes_ = out_[0].data != nullptr;
     std::vector<Product> products{Product::Scores};
-    if (out_[0].data) products.insert(products.end(), {Product::Slopes, Product::KeyGrad});
+    if (out_[0].data) {
+      products.push_back(Product::Slopes);
+      products.push_back(Product::KeyGrad);
+    }
     if (out_[1].data) products.push_back(Product::ValueGrad);
     prepare(products);
     // Blocks of keys turn the same queries: they go to several workers only if those lack work.
