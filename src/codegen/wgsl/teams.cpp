@@ -78,7 +78,8 @@ Teams choose_teams(const Module& module) {
   teams.along_row = lies_along_rows(module.kernel);
   if (teams.along_row) {
     teams.threads = length <= 4 ? 1 : std::min(most, floor_power(length));
-    while (teams.threads > 1 && rows * teams.threads > kManyThreads && length / teams.threads < 16) {
+    while (teams.threads > 1 && rows * teams.threads > kManyThreads &&
+           length / teams.threads < 16) {
       teams.threads /= 2;
     }
     teams.rows = std::max<std::int64_t>(1, std::min(most, kSmallWorkgroup) / teams.threads);
