@@ -1,5 +1,5 @@
-// Compiled shaders kept between runs: found again, never believed when damaged, shared by several
-// processes at once.
+// Compiled shaders kept between runs: found again, never believed when damaged. tests/cli has
+// several processes that share them.
 #include "runtime/webgpu/disk_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -21,7 +20,6 @@ namespace tensorgrad::webgpu {
 namespace {
 
 namespace fs = std::filesystem;
-using test::run_program;
 using test::ScratchFolder;
 
 std::string load(DiskCache& cache, const std::string& key) {
@@ -255,62 +253,6 @@ TEST(ShaderCache, ShadersAreFoundAgain) {
   std::uint32_t value = 0;
   gpu.read(a, 0, std::as_writable_bytes(std::span(&value, 1)));
   EXPECT_EQ(value, 77u);
-}
-
-/// Trains a little in a process of its own and gives the losses.
-std::string train(const fs::path& log) {
-  const auto result = run_program("tensorgrad", {"train", "sin", "--device", "webgpu", "--steps",
-                                                 "3", "--batch", "8", "--log", log.string()});
-  EXPECT_EQ(result.status, 0) << result.err;
-  std::ifstream file(log);
-  std::string losses;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("\"step\"") == std::string::npos) continue;
-    losses += line.substr(0, line.find(",\"seconds\"")) + "\n";
-  }
-  EXPECT_NE(losses, "");
-  return losses;
-}
-
-TEST(ShaderCache, TwoProcessesShareItWholeOrDamaged) {
-  if (!fs::exists(fs::path(TENSORGRAD_BIN_DIR) / "tensorgrad")) {
-    std::puts("skipped: the program, of which this starts two, is not part of this build");
-    GTEST_SKIP();
-  }
-  const ScratchFolder folder;
-  const char* old = std::getenv("TENSORGRAD_CACHE");
-  const std::string kept = old ? old : "";
-  setenv("TENSORGRAD_CACHE", "off", 1);
-  const std::string want = train(folder / "alone");
-  const fs::path cache = folder / "cache";
-  setenv("TENSORGRAD_CACHE", cache.c_str(), 1);
-  const auto two_at_once = [&] {
-    std::string first, second;
-    std::thread other([&] { second = train(folder / "second"); });
-    first = train(folder / "first");
-    other.join();
-    EXPECT_EQ(first, want);
-    EXPECT_EQ(second, want);
-  };
-  two_at_once();  // both find nothing and write everything
-  const std::vector<fs::path> files = files_in(cache);
-  EXPECT_GT(files.size(), 0u);
-  two_at_once();  // both read
-  EXPECT_EQ(files_in(cache), files) << "nothing is left lying about";
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::uintmax_t bytes = fs::file_size(files[i]);
-    if (i % 3 == 0) fs::resize_file(files[i], bytes / 2);
-    if (i % 3 == 1) overwrite(files[i], static_cast<std::streamoff>(bytes / 2), "damage");
-    if (i % 3 == 2) std::ofstream(files[i]) << "somebody else's";
-  }
-  two_at_once();  // both find damage and write again
-  EXPECT_EQ(files_in(cache).size(), files.size());
-  for (const fs::path& file : files) EXPECT_GT(fs::file_size(file), 40u) << "replaced";
-  if (old) {
-    setenv("TENSORGRAD_CACHE", kept.c_str(), 1);
-  } else {
-    unsetenv("TENSORGRAD_CACHE");
-  }
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ struct Operand {
   /// do not all meet in one bank.
   std::int64_t row() const { return size / 4 + (k_contiguous ? 1 : 0); }
   std::int64_t quads() const { return size / 4; }
-  /// From one element of a quad to the next, and from one quad to the next, along m or n.
+  /// Along m or n: from one element of a quad to the next, and where a quad begins.
   std::int64_t spacing() const { return dealt ? quads() : 1; }
   std::string begin(const std::string& quad) const { return (dealt ? "" : "4u * ") + quad; }
   /// How far a step along a variable goes through memory: in quads or in elements.
