@@ -74,7 +74,7 @@ function(program target)
   add_executable(${target} ${ARGN})
   target_link_libraries(${target} PRIVATE tensorgrad::tensorgrad)
   if(TENSORGRAD_SANITIZE)
-    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/sanitizers.cpp)
+    target_link_libraries(${target} PRIVATE tensorgrad_sanitizers)
   endif()
 endfunction()
 

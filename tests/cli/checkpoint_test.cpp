@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cli/cli_support.hpp"
+#include "support/quick.hpp"
 
 namespace tensorgrad::test {
 namespace {
@@ -304,7 +305,7 @@ TEST(Checkpoint, ALossThatIsNoNumberLeavesTheLastGoodOne) {
 // A process that does little else than save is killed a hundred times. Each time the file is whole,
 // and the next process goes on from it.
 TEST(Checkpoint, SurvivesAHundredKills) {
-  const int kills = std::getenv("TENSORGRAD_TEST_QUICK") ? 10 : 100;
+  const int kills = quick() ? 10 : 100;
   // In memory if possible: there a save takes a millisecond, so that kills find it in every state.
   const std::filesystem::path memory = "/dev/shm";
   const ScratchFolder folder(

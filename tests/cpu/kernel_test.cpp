@@ -5,6 +5,7 @@
 
 #include "random_kernel.hpp"
 #include "run_kernel.hpp"
+#include "support/quick.hpp"
 
 namespace tensorgrad::testing {
 namespace {
@@ -15,7 +16,7 @@ std::shared_ptr<Backend> device(int threads, std::int64_t lanes) {
 
 TEST(CpuKernel, RandomKernelsGiveWhatTheEvaluatorGives) {
   const auto alone = device(1, 0), shared = device(3, 0), small_blocks = device(2, 5);
-  const std::uint32_t count = std::getenv("TENSORGRAD_TEST_QUICK") ? 25 : 500;
+  const std::uint32_t count = test::quick() ? 25 : 500;
   for (std::uint32_t seed = 1; seed <= count; ++seed) {
     RandomKernel random(seed);
     for (const auto& on : {alone, shared, small_blocks}) {

@@ -5,12 +5,11 @@
 #include <cstdlib>
 
 #include "devices/case_results.hpp"
+#include "support/quick.hpp"
 #include "support/random_graph.hpp"
 
 namespace tensorgrad::test {
 namespace {
-
-bool quick() { return std::getenv("TENSORGRAD_TEST_QUICK") != nullptr; }
 
 class Agreement : public ::testing::TestWithParam<const char*> {
  protected:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "support/op_cases.hpp"
+#include "support/quick.hpp"
 #include "support/run_plan.hpp"
 #include "tensorgrad/device.hpp"
 #include "tensorgrad/passes.hpp"
@@ -67,7 +68,7 @@ TEST_P(SelectiveScan, AgreesWithTheReferenceAtTheEdgesOfChunksBlocksAndQuads) {
 }
 
 TEST_P(SelectiveScan, AgreesWithTheReferenceOnRandomSizes) {
-  const int count = std::getenv("TENSORGRAD_TEST_QUICK") ? 3 : 8;
+  const int count = quick() ? 3 : 8;
   Rng rng(3);
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(rng.uniform() * static_cast<double>(high - low + 1));

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "support/op_cases.hpp"
+#include "support/quick.hpp"
 #include "support/random_graph.hpp"
 #include "support/run_plan.hpp"
 #include "tensorgrad/passes.hpp"
@@ -55,7 +56,7 @@ TEST(Plan, MeansWhatTheGraphMeansForEveryOpCase) {
 }
 
 TEST(Plan, MeansWhatTheGraphMeansForRandomGraphs) {
-  const int count = std::getenv("TENSORGRAD_TEST_QUICK") ? 150 : 600;
+  const int count = quick() ? 150 : 600;
   for (int seed = 1; seed <= count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const RandomGraph made = random_graph(static_cast<std::uint64_t>(seed));

@@ -6,7 +6,11 @@
 #pragma once
 
 // SSSE3 machines take the baseline's code: they are too few to compile everything once more.
+#ifdef TENSORGRAD_FEW_VECTOR_UNITS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3)
+#else
 #define HWY_DISABLED_TARGETS HWY_SSSE3
+#endif
 #if defined(__EMSCRIPTEN__)
 #define HWY_COMPILE_ONLY_EMU128  // Highway 1.0 has no doubles in WebAssembly's vectors
 #elif !defined(__x86_64__) && !defined(__i386__)
