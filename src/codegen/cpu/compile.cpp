@@ -1,9 +1,8 @@
-// From values to instructions: levels, order, places in memory.
+// From values to instructions: levels and order.
 #include <algorithm>
-#include <map>
-#include <optional>
 
 #include "codegen/cpu/nodes.hpp"
+#include "codegen/cpu/places.hpp"
 
 namespace tensorgrad::cpu {
 
@@ -15,8 +14,6 @@ using Kind = ValueNode::Kind;
 /// of L2.
 constexpr std::int64_t kRegisterBytes = 24 << 10, kRowBytes = 96 << 10;
 constexpr std::int64_t kMaxLanes = 1024, kMinLanes = 128;
-/// Spread writes whole vectors, up to one behind the end.
-constexpr std::int64_t kSlackLanes = 16;
 
 enum Level { kPrologue, kBlock, kInner };
 
@@ -95,18 +92,18 @@ class Compiler {
     } else {
       emit_passes();
     }
-    forward_stores();
-    place_registers();
     for (Section& s : sections_) {
       const bool empty = s.instructions.empty() && s.addresses.empty();
       if (s.kind == Section::Kind::Prologue || !empty) tape_.sections.push_back(std::move(s));
     }
+    forward_stores(kernel_, tape_);
+    full_registers_ = place_registers(layout_, tape_);
     estimate_work();
     return std::move(tape_);
   }
 
   /// Registers of the size of a tile that live at one time.
-  int full_registers() const { return most_full_registers_; }
+  int full_registers() const { return full_registers_; }
 
  private:
   std::int64_t tiles(int d) const {
@@ -528,206 +525,11 @@ class Compiler {
     section(kInner).instructions.push_back(i);
   }
 
-  // ---- in-place work
-
-  bool overlap(int a, int b) const {
-    const Binding &x = kernel_.bindings[static_cast<std::size_t>(a)],
-                  &y = kernel_.bindings[static_cast<std::size_t>(b)];
-    return a == b || (x.buffer == y.buffer && x.offset < y.offset + y.elements &&
-                      y.offset < x.offset + x.elements);
-  }
-
   /// Whether anything the kernel loads may lie in what this binding stores.
   bool is_read(int binding) const {
     return std::any_of(values_.nodes.begin(), values_.nodes.end(), [&](const ValueNode& n) {
-      return n.binding >= 0 && overlap(n.binding, binding);
+      return n.binding >= 0 && overlap(kernel_, n.binding, binding);
     });
-  }
-
-  bool same_address(const Address& a, const Address& b) const {
-    const Binding& x = kernel_.bindings[static_cast<std::size_t>(a.binding)];
-    const Binding& y = kernel_.bindings[static_cast<std::size_t>(b.binding)];
-    return x.buffer == y.buffer && x.offset + a.at.base == y.offset + b.at.base &&
-           a.at.moving == b.at.moving;
-  }
-
-  const Address* address(const Section& s, int slot) const {
-    for (const Address& a : s.addresses) {
-      if (a.slot == slot) return &a;
-    }
-    return nullptr;
-  }
-
-  /// Whether an instruction reads memory that `target` may overlap; reading exactly the lanes that
-  /// it then writes is allowed to the instruction that computes them.
-  bool reads(const Section& in, const Instruction& i, const Address& target,
-             bool same_lanes_allowed) const {
-    if (i.aux >= 0 &&
-        (i.code == Code::Gather || i.code == Code::GatherRows || i.code == Code::GatherLanes) &&
-        overlap(tape_.maps[static_cast<std::size_t>(i.aux)].binding, target.binding)) {
-      return true;
-    }
-    for (int slot : {i.a, i.b, i.c}) {
-      if (slot < 0 || tape_.slots[static_cast<std::size_t>(slot)].kind != Slot::Kind::Memory)
-        continue;
-      const Address* found = nullptr;
-      for (const Section& s : sections_) {
-        if (!found) found = address(s, slot);
-      }
-      if (!found || !overlap(found->binding, target.binding)) continue;
-      const bool same_lanes = same_lanes_allowed && &in == &section_of(slot) &&
-                              same_address(*found, target) &&
-                              tape_.slots[static_cast<std::size_t>(slot)].mask == i.mask;
-      if (!same_lanes) return true;
-    }
-    return false;
-  }
-
-  const Section& section_of(int slot) const {
-    for (const Section& s : sections_) {
-      if (address(s, slot)) return s;
-    }
-    return sections_.front();
-  }
-
-  static bool writes_lane_by_lane(const Instruction& i) {
-    return i.code == Code::Unary || i.code == Code::Binary || i.code == Code::Ternary;
-  }
-
-  /// A value that is stored as it lies is computed in its place at once.
-  void forward_stores() {
-    for (Section& s : sections_) {
-      for (std::size_t k = s.instructions.size(); k-- > 0;) {
-        if (s.instructions[k].code == Code::Copy) forward(s, k);
-      }
-    }
-  }
-
-  void forward(Section& s, std::size_t copy) {
-    const int value = s.instructions[copy].a, to = s.instructions[copy].out;
-    if (tape_.slots[static_cast<std::size_t>(value)].kind != Slot::Kind::Register) return;
-    const Address target = *address(s, to);
-    std::size_t def = 0;
-    while (def < copy && s.instructions[def].out != value) ++def;
-    if (def == copy) return;  // computed in another section
-    const Instruction& i = s.instructions[def];
-    if (i.code == Code::Spread) return;  // writes behind its end
-    if (i.code == Code::Reduce && tape_.reductions[static_cast<std::size_t>(i.aux)].step) return;
-    if (reads(s, i, target, writes_lane_by_lane(i))) return;
-    for (std::size_t k = def + 1; k < s.instructions.size(); ++k) {
-      if (k != copy && reads(s, s.instructions[k], target, false)) return;
-    }
-    for (const Section* later = &s + 1; later <= &sections_.back(); ++later) {
-      for (const Instruction& j : later->instructions) {
-        if (reads(*later, j, target, false) && j.a != value && j.b != value && j.c != value) return;
-      }
-    }
-    tape_.slots[static_cast<std::size_t>(value)].kind = Slot::Kind::Memory;
-    for (Address& a : s.addresses) {
-      if (a.slot == to) a.slot = value;
-    }
-    s.instructions.erase(s.instructions.begin() + static_cast<std::ptrdiff_t>(copy));
-  }
-
-  // ---- registers
-
-  std::int64_t lanes(Mask mask) const {
-    return (mask & kG0 ? layout_.n0 : 1) * (mask & kG1 ? layout_.n1 : 1);
-  }
-
-  /// Linear scan over the sections in order. What is computed before a loop and used in it lives to
-  /// the loop's end; what the prologue computes lives for ever.
-  void place_registers() {
-    struct Life {
-      int begin = -1, end = -1, section = -1;
-      bool lane_by_lane = false;  // may take the place of an operand that is used up
-    };
-    std::vector<Life> lives(tape_.slots.size());
-    std::vector<int> section_end;
-    int time = 0;
-    for (const Section& s : sections_) {
-      time += static_cast<int>(s.instructions.size()) + 1;
-      section_end.push_back(time);
-    }
-    time = 0;
-    for (std::size_t k = 0; k < sections_.size(); ++k) {
-      const Section& s = sections_[k];
-      const int start = time;
-      for (const Instruction& i : s.instructions) {
-        ++time;
-        const auto define = [&](int slot, int when) {
-          if (slot < 0) return;
-          Life& life = lives[static_cast<std::size_t>(slot)];
-          if (life.begin < 0) life = {when, when, static_cast<int>(k), writes_lane_by_lane(i)};
-        };
-        for (int slot : {i.a, i.b, i.c}) {
-          if (slot < 0) continue;
-          Life& life = lives[static_cast<std::size_t>(slot)];
-          const bool loops = s.kind == Section::Kind::Inner && life.section != static_cast<int>(k);
-          life.end = std::max(life.end, loops ? section_end[k] : time);
-        }
-        define(i.out, time);
-        if (i.code == Code::Reduce) {
-          const Reduction& r = tape_.reductions[static_cast<std::size_t>(i.aux)];
-          if (!r.step) {
-            define(r.extreme, time);
-            continue;
-          }
-          for (int slot : {r.accumulator, r.total, r.extreme}) {
-            define(slot, start);
-            if (slot < 0) continue;
-            Life& life = lives[static_cast<std::size_t>(slot)];
-            life.begin = std::min(life.begin, start);
-            life.end = std::max(life.end, section_end[k]);
-          }
-        }
-      }
-      ++time;
-      if (s.kind == Section::Kind::Prologue) {
-        for (Life& life : lives) {
-          if (life.section == 0) life.end = section_end.back();
-        }
-      }
-    }
-
-    // Registers by size; the times at which they fall free.
-    struct Register {
-      std::int64_t offset;
-      int free_at;
-    };
-    std::map<Mask, std::vector<Register>> registers;
-    std::vector<int> order;
-    for (std::size_t slot = 0; slot < lives.size(); ++slot) {
-      if (lives[slot].begin >= 0 && tape_.slots[slot].kind == Slot::Kind::Register)
-        order.push_back(static_cast<int>(slot));
-    }
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return lives[static_cast<std::size_t>(a)].begin < lives[static_cast<std::size_t>(b)].begin;
-    });
-    std::int64_t bytes = 0;
-    for (int id : order) {
-      Slot& slot = tape_.slots[static_cast<std::size_t>(id)];
-      const Life& life = lives[static_cast<std::size_t>(id)];
-      const int reusable = life.begin + (life.lane_by_lane ? 1 : 0);
-      Register* chosen = nullptr;
-      for (Register& r : registers[slot.mask]) {
-        if (r.free_at < reusable) {
-          chosen = &r;
-          break;
-        }
-      }
-      if (!chosen) {
-        registers[slot.mask].push_back({bytes, 0});
-        chosen = &registers[slot.mask].back();
-        const std::int64_t size = (lanes(slot.mask) + kSlackLanes) * 4;
-        bytes += (size + 63) / 64 * 64;
-        if (size > 1024) bytes = (bytes + 2047) / 2048 * 2048;
-      }
-      chosen->free_at = life.end;
-      slot.offset = chosen->offset;
-    }
-    tape_.register_bytes = bytes;
-    most_full_registers_ = static_cast<int>(registers[layout_.all()].size());
   }
 
   void estimate_work() {
@@ -737,7 +539,7 @@ class Compiler {
       double one = 0;
       for (const Instruction& i : s.instructions) {
         const Mask mask = i.code == Code::Reduce ? i.mask_a : i.mask;
-        one += (cost(i) + 1) * static_cast<double>(lanes(mask));
+        one += (cost(i) + 1) * static_cast<double>(layout_.lanes(mask));
       }
       tape_.work += one * blocks *
                     (s.kind == Section::Kind::Inner ? static_cast<double>(tape_.inner_steps) : 1);
@@ -755,7 +557,7 @@ class Compiler {
   std::vector<int> inner_values_;          // values of this pass's steps
   std::vector<std::int64_t> row_strides_;  // by value: see find_rows_read_in_place
   std::vector<bool> reachable_;
-  int most_full_registers_ = 0;
+  int full_registers_ = 0;
 };
 
 }  // namespace
@@ -801,73 +603,6 @@ Tape compile_tape(const Kernel& kernel, const TapeOptions& options) {
     layout_options.lanes = std::min(lanes, layout_options.lanes);
     layout_options.row_lanes = std::min(row_lanes, layout_options.row_lanes);
   }
-}
-
-// ---- boxes
-
-namespace {
-
-struct Radix {
-  int dim;
-  std::int64_t count, unit;  // positions are multiples of `unit`
-};
-
-void cover(const Tape& tape, const std::vector<Radix>& digits, std::size_t k, std::int64_t first,
-           std::int64_t last, Box box, std::vector<Box>& result) {
-  if (first >= last) return;
-  if (k == digits.size()) {
-    result.push_back(box);
-    return;
-  }
-  std::int64_t below = 1;
-  for (std::size_t j = k + 1; j < digits.size(); ++j) below *= digits[j].count;
-  const auto d = static_cast<std::size_t>(digits[k].dim);
-  const auto set = [&](std::int64_t from, std::int64_t to) {
-    Box part = box;
-    part.low[d] = from * digits[k].unit;
-    part.high[d] = std::min(to * digits[k].unit, tape.dims[d].extent);
-    return part;
-  };
-  const std::int64_t head = (first + below - 1) / below, tail = last / below;
-  if (head > tail) {  // all inside one value of this digit
-    cover(tape, digits, k + 1, first - tail * below, last - tail * below, set(tail, tail + 1),
-          result);
-    return;
-  }
-  if (first < head * below) {
-    cover(tape, digits, k + 1, first - (head - 1) * below, below, set(head - 1, head), result);
-  }
-  if (head < tail) cover(tape, digits, k + 1, 0, below, set(head, tail), result);
-  if (tail * below < last)
-    cover(tape, digits, k + 1, 0, last - tail * below, set(tail, tail + 1), result);
-}
-
-}  // namespace
-
-Box whole_box(const Tape& tape) {
-  Box box;
-  for (std::size_t d = 0; d < tape.dims.size(); ++d) box.high[d] = tape.dims[d].extent;
-  return box;
-}
-
-std::vector<Box> boxes_of_blocks(const Tape& tape, std::int64_t first, std::int64_t last) {
-  std::vector<Radix> digits;
-  for (int d : tape.outer_loops) {
-    const TapeDim& dim = tape.dims[static_cast<std::size_t>(d)];
-    digits.push_back({d, (dim.extent + dim.tile - 1) / dim.tile, dim.tile});
-  }
-  std::vector<Box> result;
-  cover(tape, digits, 0, first, last, whole_box(tape), result);
-  return result;
-}
-
-std::vector<Box> boxes_of_range(const Tape& tape, const Box& whole, const std::vector<int>& dims,
-                                std::int64_t first, std::int64_t last) {
-  std::vector<Radix> digits;
-  for (int d : dims) digits.push_back({d, tape.dims[static_cast<std::size_t>(d)].extent, 1});
-  std::vector<Box> result;
-  cover(tape, digits, 0, first, last, whole, result);
-  return result;
 }
 
 }  // namespace tensorgrad::cpu

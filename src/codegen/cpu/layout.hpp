@@ -27,6 +27,7 @@ struct Layout {
   std::int64_t n0 = 1, n1 = 1;  ///< lanes of the groups of a full tile
 
   Mask all() const { return static_cast<Mask>((n0 > 1 ? kG0 : 0) | (n1 > 1 ? kG1 : 0)); }
+  std::int64_t lanes(Mask mask) const { return (mask & kG0 ? n0 : 1) * (mask & kG1 ? n1 : 1); }
 };
 
 Layout choose_layout(const Kernel& kernel, const LayoutOptions& options);
