@@ -9,6 +9,7 @@
 #include "api/checkpoint.hpp"
 #include "api/debug/values.hpp"
 #include "api/debug/watch.hpp"
+#include "api/staging.hpp"
 #include "api/weights.hpp"
 #include "runtime/backend.hpp"
 #include "tensorgrad/autograd.hpp"
@@ -120,23 +121,7 @@ struct Runner::Impl {
   mutable std::mutex mutex;
   std::optional<debug::Watch> watch;
 
-  /// An input as a step fills it: a window of the host copy of the inputs' buffer.
-  struct Slot {
-    std::string name;
-    std::int64_t offset = 0, count = 0;
-    TensorType type;
-    bool fed = false;
-  };
-  std::vector<Slot> slots;
-  std::vector<std::uint32_t> staging;
-  /// Where the key of each random stream goes.
-  struct Key {
-    int stream;
-    std::int64_t offset;
-  };
-  std::vector<Key> keys;
-  int input_buffer = -1;
-  std::int64_t scalars_offset = -1;
+  Staging staging;
 
   // Prepared once, so that a step allocates nothing.
   struct LossRead {
@@ -231,29 +216,9 @@ struct Runner::Impl {
     }
     ir = compile_graph(std::move(graph), training, optimizer, backend->target(), shared);
     runtime = std::make_unique<Runtime>(ir.plan, device, shared_buffers);
-    prepare_inputs();
+    staging = Staging(plan());
     prepare_loss();
     reset();
-  }
-
-  void prepare_inputs() {
-    for (const auto& [name, place] : plan().inputs) {
-      input_buffer = place.buffer;
-      if (name == kStepScalars) {
-        scalars_offset = place.offset;
-        continue;
-      }
-      if (const int stream = random_stream(name); stream >= 0) {
-        keys.push_back({stream, place.offset});
-        continue;
-      }
-      slots.push_back({name, place.offset, place.type.shape.size(), place.type, false});
-    }
-    if (input_buffer >= 0) {
-      staging.resize(
-          static_cast<std::size_t>(plan().buffers[static_cast<std::size_t>(input_buffer)].bytes /
-                                   plan().target.element_bytes));
-    }
   }
 
   void prepare_loss() {
@@ -285,82 +250,19 @@ struct Runner::Impl {
 
   // ---- a step
 
-  [[noreturn]] void fail_feed(std::string_view name, const std::string& what) const {
-    throw ShapeError("Input \"" + std::string(name) + "\" " + what);
-  }
-
-  void stage(const Feed& feed) {
-    for (Slot& slot : slots) slot.fed = false;
-    for (const FeedItem& item : feed.items()) {
-      const auto slot = std::find_if(slots.begin(), slots.end(),
-                                     [&](const Slot& s) { return s.name == item.name; });
-      if (slot == slots.end()) {
-        std::vector<std::string> known;
-        for (const Slot& s : slots) known.push_back(s.name);
-        fail_feed(item.name, "is not declared; declared are: " + join(known) + ".");
-      }
-      if (slot->fed) fail_feed(item.name, "is given twice.");
-      if (item.value.is_float() != (slot->type.dtype == f32)) {
-        fail_feed(item.name, "is " + slot->type.to_string() + ", but the values given are " +
-                                 (item.value.is_float() ? "float" : "int32") + ".");
-      }
-      if (item.value.count() != slot->count) {
-        fail_feed(item.name, "is " + slot->type.to_string() + " and needs " +
-                                 std::to_string(slot->count) + " values, but " +
-                                 std::to_string(item.value.count()) + " are given.");
-      }
-      std::memcpy(staging.data() + slot->offset, item.value.words(),
-                  static_cast<std::size_t>(slot->count) * 4);
-      slot->fed = true;
-    }
-    for (const Slot& slot : slots) {
-      if (!slot.fed)
-        fail_feed(slot.name, "(" + slot.type.to_string() + ") is missing from the feed.");
-    }
-  }
-
-  /// Everything that the next step reads of the host, in `staging`.
-  void prepare(const Feed& feed) {
-    stage(feed);
-    if (optimizer && scalars_offset >= 0) {
-      const auto scalars = step_scalars(*optimizer, steps + 1, rate);
-      std::memcpy(staging.data() + scalars_offset, scalars.data(), sizeof scalars);
-    }
-    for (const Key& key : keys) {
-      const auto words = random_key(seed, key.stream, steps);
-      std::memcpy(staging.data() + key.offset, words.data(), sizeof words);
-    }
+  void fill(const Feed& feed) { staging.fill(feed, optimizer, rate, seed, steps); }
+  void write_inputs() {
+    if (staging.buffer() >= 0)
+      staging.write_to(*backend, buffer(staging.buffer()), plan().target.element_bytes);
   }
 
   void launch(const Feed& feed) {
-    prepare(feed);
+    fill(feed);
     if (watch) watch->before_step(*runtime, persistent(), steps + 1);
     write_inputs();
     runtime->run();
-    if (watch) watch->after_step(staging);
+    if (watch) watch->after_step(staging.words());
     ++steps;
-  }
-
-  /// Words of several dtypes share the buffer; a device that keeps them as they are takes them in
-  /// one write, the reference interpreter converts each by its dtype.
-  void write_inputs() {
-    if (input_buffer < 0) return;
-    if (plan().target.element_bytes == 4) {
-      backend->write(buffer(input_buffer), 0, static_cast<std::int64_t>(staging.size()), i32,
-                     staging.data());
-      return;
-    }
-    for (const Slot& slot : slots) {
-      backend->write(buffer(input_buffer), slot.offset, slot.count, slot.type.dtype,
-                     staging.data() + slot.offset);
-    }
-    for (const Key& key : keys) {
-      backend->write(buffer(input_buffer), key.offset, 2, i32, staging.data() + key.offset);
-    }
-    if (scalars_offset >= 0) {
-      backend->write(buffer(input_buffer), scalars_offset, kStepScalarCount, f32,
-                     staging.data() + scalars_offset);
-    }
   }
 
   float read_loss() {
@@ -392,7 +294,7 @@ struct Runner::Impl {
       }
       return losses;
     }
-    const auto words = static_cast<std::int64_t>(staging.size());
+    const auto words = static_cast<std::int64_t>(staging.words().size());
     const std::int64_t part =
         std::clamp<std::int64_t>(kManyWords / std::max<std::int64_t>(words, 1), 1, kManySteps);
     for (Part& p : parts) {
@@ -412,9 +314,9 @@ struct Runner::Impl {
         many.clear();
         try {
           for (const Batch& inputs : batches) {
-            prepare(inputs.view());
+            fill(inputs.view());
             ++steps;
-            many.insert(many.end(), staging.begin(), staging.end());
+            many.insert(many.end(), staging.words().begin(), staging.words().end());
           }
         } catch (...) {
           steps = before;  // none of this part was run
@@ -549,7 +451,7 @@ RunResult Runner::run(const Feed& feed, const RunOptions& options) {
 
 std::vector<KernelTime> Runner::profile(const Feed& feed) {
   std::lock_guard lock(impl_->mutex);
-  impl_->prepare(feed);
+  impl_->fill(feed);
   impl_->write_inputs();
   std::vector<KernelTime> times = impl_->runtime->profile();
   ++impl_->steps;
@@ -649,7 +551,7 @@ NonFinite Runner::find_nonfinite() {
   }
   const debug::Watch::BadStep bad = impl_->watch->replay(
       *impl_->runtime, impl_->persistent(), [&](const std::vector<std::uint32_t>& words) {
-        impl_->staging = words;
+        impl_->staging.words() = words;
         impl_->write_inputs();
         impl_->runtime->run();
       });
@@ -669,18 +571,18 @@ NonFinite Runner::find_nonfinite() {
 
 NonFinite Runner::find_nonfinite(const Feed& feed) {
   std::lock_guard lock(impl_->mutex);
-  impl_->prepare(feed);
+  impl_->fill(feed);
   return impl_->explain(
-      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging),
+      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging.words()),
       impl_->steps + 1);
 }
 
 DeviceComparison Runner::compare_devices(const Feed& feed, const Device& first,
                                          const Device& second, const CompareOptions& options) {
   std::lock_guard lock(impl_->mutex);
-  impl_->prepare(feed);
+  impl_->fill(feed);
   const LeafValues leaves =
-      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging);
+      impl_->leaf_values(impl_->runtime->read(impl_->persistent()), impl_->staging.words());
   return tensorgrad::compare_devices(impl_->ir.traced, leaves, first, second, options);
 }
 
