@@ -251,7 +251,7 @@ class RowPrinter {
 
   /// Whether a thread's part of the row fits into registers, and is needed more than once.
   bool keeps_row() const {
-    constexpr std::int64_t kMostElements = 8, kMostValues = 64;
+    constexpr std::int64_t kMostElements = 16, kMostValues = 128;
     std::int64_t values = 0;
     for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
       if (needed_[id] && kernel_.exprs[id].inner) ++values;
