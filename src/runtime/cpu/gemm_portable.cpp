@@ -508,7 +508,7 @@ void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, 
 }  // namespace
 
 const Kernels* kernels() {
-  // Twelve rows a strip hide the bad strides of a transposed A well enough.
+  // Twelve rows a strip hide the strides of a transposed A well enough, unless they are of pages.
   static const Kernels table = {hwy::TargetName(HWY_TARGET),
                                 kRows,
                                 kLanes,
@@ -594,7 +594,9 @@ class PortableGemm final : public Gemm {
     const bool pack_b = !readable || b_thrashes;
     if (pack_b) plan_.pack_b = max_items == 1 || s.b_batch == 0 ? PackB::Task : PackB::Item;
     if (a_thrashes) plan_.pack_a = PackA::Rows;
-    if (kernels_.pack_columns && s.a_row == 1 && s.k >= 512 && max_cols >= 128) {
+    const bool columns_thrash = s.a_col != 0 && s.a_col % kPage == 0 && s.k >= 64;
+    if (s.a_row == 1 && max_cols >= 128 &&
+        (columns_thrash || (kernels_.pack_columns && s.k >= 512))) {
       plan_.pack_a = PackA::Columns;
     }
     if (plan_.pack_a != PackA::None)
