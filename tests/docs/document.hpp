@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -15,7 +16,7 @@ namespace tensorgrad::test {
 
 /// The text of a file of the source tree (`docs/errors.md`).
 inline std::string source_file(const std::string& name) {
-  std::ifstream file(std::string(TENSORGRAD_SOURCE_DIR) + "/" + name);
+  std::ifstream file(std::filesystem::path(TENSORGRAD_SOURCE_DIR) / name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
@@ -24,7 +25,7 @@ inline std::string source_file(const std::string& name) {
 /// Holds a file of the source tree to a text.
 inline void check_text(const std::string& name, const std::string& want) {
   if (std::getenv("TENSORGRAD_UPDATE_GOLDEN")) {
-    std::ofstream(std::string(TENSORGRAD_SOURCE_DIR) + "/" + name) << want;
+    std::ofstream(std::filesystem::path(TENSORGRAD_SOURCE_DIR) / name) << want;
     return;
   }
   EXPECT_EQ(source_file(name), want)
