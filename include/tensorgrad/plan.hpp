@@ -23,6 +23,9 @@ struct Target {
   std::int64_t alignment = 256;                            ///< bytes; of what shares a buffer
   int element_bytes = 4;                                   ///< 8 on the reference interpreter
   PassOptions passes = {};                                 ///< what it wants of the graph
+  /// Operations that each of several kernels may repeat rather than read a value from memory; twice
+  /// as many where one kernel alone uses it. Memory traffic of one f32 costs about as much.
+  int recompute = 32;
 };
 
 enum class BufferRole : std::uint8_t {

@@ -20,6 +20,7 @@ class Planner {
       : graph_(*graph), shared_(shared) {
     plan_.graph = std::move(graph);
     plan_.target = target;
+    request_.recompute = target.recompute;
   }
 
   Plan run() {

@@ -11,11 +11,6 @@ namespace tensorgrad {
 
 namespace {
 
-/// How much arithmetic may be repeated in each kernel that uses a value instead of storing it, when
-/// one kernel or several use it. Memory traffic of one f32 is worth about this many operations.
-constexpr int kRecomputeOnce = 64;
-constexpr int kRecomputeShared = 32;
-
 int cost(OpKind op) {
   switch (op) {
     case OpKind::Exp:
@@ -492,7 +487,7 @@ class Fuser {
       }
     }
     const auto budget = [&](std::size_t k) {
-      return users[k].size() == 1 && !inside[k] ? kRecomputeOnce : kRecomputeShared;
+      return users[k].size() == 1 && !inside[k] ? 2 * request_.recompute : request_.recompute;
     };
     // A group whose values are wanted elsewhere keeps the one they all come from, if there is one:
     // what goes into a gelu rather than the parts of its slope.
@@ -555,7 +550,7 @@ class Fuser {
         }
       }
       TensorId worst = -1;
-      int most = kRecomputeShared;
+      int most = request_.recompute;
       for (const auto& [t, through] : views) {
         int each = 0;
         for (TensorId part : computed_again(t)) each += cost(node(producer(part)).op);

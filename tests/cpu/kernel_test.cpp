@@ -67,5 +67,52 @@ TEST(CpuKernel, PartsThatAreJoinedLandInTheirPlaces) {
   }
 }
 
+/// The sums of the columns of x and of x·(x − r), r a value for each row: the gradients of a norm's
+/// gain and bias. With `nested` the second sum needs the first, so that there are two passes.
+struct Columns {
+  Kernel kernel;
+  HostBuffers buffers;
+
+  Columns(std::int64_t rows, std::int64_t cols, bool plain, bool nested = false) {
+    KernelBuilder b("columns");
+    const Index j = b.outer(cols), i = b.inner(rows);
+    const int x = b.input(rows * cols), r = b.input(rows), y = b.output(cols), z = b.output(cols);
+    // Whole numbers, so that sums are exact in any order.
+    for (std::int64_t e = 0; e < rows * cols; ++e) {
+      buffers[x].push_back(static_cast<double>(e * 7919 % 13 - 6));
+    }
+    for (std::int64_t e = 0; e < rows; ++e) buffers[r].push_back(static_cast<double>(e % 5 - 2));
+    for (int to : {y, z}) buffers[to].assign(static_cast<std::size_t>(cols), -1);
+    const ExprId value = b.load(x, i * cols + j);
+    const ExprId sum = b.reduce(ReduceKind::Sum, value);
+    b.store(y, j, sum);
+    if (!plain) {
+      const ExprId sign = b.op(OpKind::Sign, {sum});
+      const ExprId less = nested ? sign : b.load(r, i);
+      const ExprId product = b.op(OpKind::Mul, {value, b.op(OpKind::Sub, {value, less})});
+      b.store(z, j, b.reduce(ReduceKind::Sum, product));
+    }
+    kernel = b.done();
+  }
+};
+
+TEST(CpuKernel, SumsOfColumnsOfEverySize) {
+  const std::int64_t long_columns[][2] = {{2051, 130}, {1536, 520}, {771, 129}, {4096, 1}};
+  const std::int64_t sizes[][2] = {{1, 700}, {7, 515},   {8, 512},  {9, 160},
+                                   {63, 33}, {300, 257}, {33, 2000}};
+  const auto check = [](std::int64_t rows, std::int64_t cols) {
+    const Columns kinds[] = {{rows, cols, true}, {rows, cols, false}, {rows, cols, false, true}};
+    for (const Columns& columns : kinds) {
+      for (const auto& on : {device(1, 0), device(2, 0), device(3, 0)}) {
+        EXPECT_EQ(compare_with_evaluator(on, columns.kernel, columns.buffers, 0), "")
+            << rows << " x " << cols;
+      }
+    }
+  };
+  for (const auto& [rows, cols] : sizes) check(rows, cols);
+  if (test::quick()) return;
+  for (const auto& [rows, cols] : long_columns) check(rows, cols);
+}
+
 }  // namespace
 }  // namespace tensorgrad::testing

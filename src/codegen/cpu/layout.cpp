@@ -203,11 +203,34 @@ class Chooser {
     }
   }
 
+  /// Whether all reductions are made in one pass over the inner points, which threads can share.
+  bool one_pass() const {
+    std::vector<bool> reduced(kernel_.exprs.size(), false);
+    for (std::size_t id = 0; id < kernel_.exprs.size(); ++id) {
+      const Expr& e = kernel_.exprs[id];
+      const bool from_reduced = std::any_of(e.args.begin(), e.args.end(), [&](ExprId a) {
+        return reduced[static_cast<std::size_t>(a)];
+      });
+      const bool reduces = e.kind == Expr::Kind::Reduce;
+      if (reduces &&
+          (from_reduced || e.reduce == ReduceKind::ArgMax || e.reduce == ReduceKind::ArgMin))
+        return false;
+      reduced[id] = reduces || from_reduced;
+    }
+    return std::none_of(kernel_.stores.begin(), kernel_.stores.end(), [&](const Store& s) {
+      return s.inner && reduced[static_cast<std::size_t>(s.value)];
+    });
+  }
+
   void columns(std::vector<int> outer, std::vector<int> inner) {
     layout_.columns = true;
     const std::int64_t count = points(layout_, outer), length = points(layout_, inner);
+    // Threads share long columns by rows, as the rows were written; else by columns.
+    const bool by_rows =
+        one_pass() && count <= options_.lanes && length >= kDirectRows * options_.threads;
     const std::int64_t share =
-        std::max<std::int64_t>(ceil_div(ceil_div(count, options_.threads), 16) * 16, 64);
+        by_rows ? count
+                : std::max<std::int64_t>(ceil_div(ceil_div(count, options_.threads), 16) * 16, 64);
     layout_.n0 = fill(0, outer, std::min(options_.lanes, share));
     std::int64_t budget = 1;
     if (options_.no_registers) {

@@ -91,6 +91,7 @@ class CpuBackend final : public Backend {
     target_.max_bindings = 64;
     target_.alignment = kAlignment;
     target_.passes.parallelism = options.threads;
+    target_.recompute = 8;  // a block's values are in the first cache, not in registers
     // Causal attention is faster as one kernel from about 200 keys on, without a mask from about
     // 600; but then the scores are large, too. Measured by bench/attention.cpp.
     target_.passes.fused_attention = 256;

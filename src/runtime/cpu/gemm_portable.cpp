@@ -84,6 +84,9 @@ constexpr int64_t kDepth = 256, kColumns = 256;
 constexpr int64_t kPrefetch = 0;
 #endif
 
+// An operand of at most so many elements is fetched while the item before it is computed.
+constexpr int64_t kFetched = 2048;
+
 // k is cut into equal pieces, at most kDepth long.
 HWY_INLINE int64_t depth_pieces(int64_t k) { return (k + kDepth - 1) / kDepth; }
 
@@ -479,6 +482,18 @@ void run_vector(const Plan& plan, const GemmBlock& block, const float* a, const 
   run_dots(m, column ? s.a_row : s.b_col, outputs, x, s.k, c, y_stride);
 }
 
+// Fetches a small matrix ahead of time: its rows may be anywhere.
+HWY_INLINE void fetch(const float* x, int64_t rows, int64_t row, int64_t cols, int64_t col) {
+  if (col != 1) {
+    std::swap(rows, cols);
+    std::swap(row, col);
+  }
+  if (rows * cols > kFetched) return;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; j += 16) __builtin_prefetch(x + i * row + j);
+  }
+}
+
 void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, const float* a,
                const float* b, float* c, float* scratch) {
   const GemmShape& s = plan.shape;
@@ -487,6 +502,10 @@ void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, 
     const float* bi = b + item * s.b_batch;
     float* ci = c + (item - block.batch_begin) * s.c_batch;
     float* panels = scratch + plan.pack_a_floats;
+    if (item + 1 < block.batch_end) {
+      if (s.a_batch != 0) fetch(ai + s.a_batch, s.m, s.a_row, s.k, s.a_col);
+      if (s.b_batch != 0) fetch(bi + s.b_batch, s.k, s.b_row, s.n, s.b_col);
+    }
     switch (plan.method) {
       case Method::Zero:
         for (int64_t i = 0; i < block.rows(); ++i) std::fill_n(ci + i * s.ldc, block.cols(), 0.0f);
