@@ -511,7 +511,9 @@ class Fuser {
           return w == t || recomputable(w, budget(static_cast<std::size_t>(w)));
         });
         result_.realised[static_cast<std::size_t>(t)] = false;
-        if (spared > most) best = t, most = spared;
+        // The last of those that spare as much: it needs the least arithmetic.
+        if (spared > most || (best >= 0 && spared == most && size(t) <= size(best)))
+          best = t, most = spared;
       }
       if (best >= 0) realise(best);
     }
