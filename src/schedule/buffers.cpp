@@ -41,12 +41,20 @@ ArenaLayout lay_out_params(const Graph& graph, const Target& target) {
 
 namespace {
 
-/// Whether two temporaries may not share memory.
-bool collide(const Lifetime& a, const Lifetime& b) {
-  if (a.last < b.first || b.last < a.first) return false;
-  // One ends where the other begins, and the kernel there may work in place.
-  if (a.last == b.first && a.first < b.first && b.replaces == a.tensor) return false;
-  return !(b.last == a.first && b.first < a.first && a.replaces == b.tensor);
+/// What two temporaries may have in common.
+enum class Sharing : std::uint8_t {
+  Nothing,
+  Place,   ///< one ends where the other begins, in a kernel that works in place: element by element
+  Memory,  ///< they are never there at the same time
+};
+
+Sharing sharing(const Lifetime& a, const Lifetime& b) {
+  if (a.last < b.first || b.last < a.first) return Sharing::Memory;
+  const auto follows = [](const Lifetime& before, const Lifetime& after) {
+    return before.last == after.first && before.first < after.first &&
+           after.replaces == before.tensor;
+  };
+  return follows(a, b) || follows(b, a) ? Sharing::Place : Sharing::Nothing;
 }
 
 /// The largest first: smaller ones then fill what is left.
@@ -70,8 +78,9 @@ TempPlan assign_whole_buffers(const std::vector<Lifetime>& lifetimes) {
     // Buffers are as large as their first member, so this fits; the smallest wastes the least.
     int best = -1;
     for (std::size_t b = 0; b < members.size(); ++b) {
-      const bool free = std::none_of(members[b].begin(), members[b].end(),
-                                     [&](std::size_t o) { return collide(lifetimes[o], t); });
+      const bool free = std::none_of(members[b].begin(), members[b].end(), [&](std::size_t o) {
+        return sharing(lifetimes[o], t) == Sharing::Nothing;
+      });
       if (free && (best < 0 || plan.buffers[b] < plan.buffers[static_cast<std::size_t>(best)]))
         best = static_cast<int>(b);
     }
@@ -94,22 +103,36 @@ TempPlan assign_offsets(const std::vector<Lifetime>& lifetimes) {
   std::int64_t total = 0;
   for (std::size_t i : by_size(lifetimes)) {
     const Lifetime& t = lifetimes[i];
-    // The lowest gap between tensors that are alive at the same time.
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+    const std::int64_t size = arena_round(t.elements);
+    // The lowest gap between tensors that are alive at the same time, or the place of one that this
+    // one may replace, if that is lower: exactly its place, as both are there for a moment.
+    struct Range {
+      std::int64_t begin, end;
+      bool replaceable;
+    };
+    std::vector<Range> taken;
     for (std::size_t p : placed) {
-      const Lifetime& o = lifetimes[p];
-      if (collide(o, t)) {
-        taken.push_back({plan.places[p].second, plan.places[p].second + arena_round(o.elements)});
-      }
+      const Sharing with = sharing(lifetimes[p], t);
+      if (with == Sharing::Memory) continue;
+      const std::int64_t begin = plan.places[p].second;
+      taken.push_back({begin, begin + arena_round(lifetimes[p].elements), with == Sharing::Place});
     }
-    std::sort(taken.begin(), taken.end());
+    std::sort(taken.begin(), taken.end(),
+              [](const Range& a, const Range& b) { return a.begin < b.begin; });
     std::int64_t offset = 0;
-    for (const auto& [begin, end] : taken) {
-      if (offset + arena_round(t.elements) <= begin) break;
-      offset = std::max(offset, end);
+    for (const Range& range : taken) {
+      if (offset + size <= range.begin) break;
+      offset = std::max(offset, range.end);
+    }
+    for (const Range& place : taken) {
+      const bool free = std::all_of(taken.begin(), taken.end(), [&](const Range& range) {
+        const bool apart = range.end <= place.begin || place.begin + size <= range.begin;
+        return apart || (range.replaceable && range.begin == place.begin);
+      });
+      if (place.replaceable && free) offset = std::min(offset, place.begin);
     }
     plan.places[i].second = offset;
-    total = std::max(total, offset + arena_round(t.elements));
+    total = std::max(total, offset + size);
     placed.push_back(i);
   }
   plan.buffers = {total};

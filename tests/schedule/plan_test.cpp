@@ -33,6 +33,31 @@ Target cpu() {
   return target;
 }
 
+/// The first kernel that writes where it reads at another point, which threads would race for, or
+/// whose stores overlap; empty if there is none.
+std::string overlap(const Plan& planned) {
+  const auto share = [](const Binding& a, const Binding& b) {
+    return a.buffer == b.buffer && a.offset < b.offset + b.elements &&
+           b.offset < a.offset + a.elements;
+  };
+  for (const Kernel& kernel : planned.kernels) {
+    const auto binding = [&](int b) { return kernel.bindings[static_cast<std::size_t>(b)]; };
+    for (const Store& store : kernel.stores) {
+      const Binding to = binding(store.binding);
+      for (const Expr& e : kernel.exprs) {
+        if (e.kind != Expr::Kind::Load || !share(binding(e.binding), to)) continue;
+        if (binding(e.binding).offset != to.offset || !(e.index == store.index))
+          return kernel.to_string();
+      }
+      for (const Store& other : kernel.stores) {
+        if (other.binding != store.binding && share(binding(other.binding), to))
+          return kernel.to_string();
+      }
+    }
+  }
+  return "";
+}
+
 void check(const Graph& graph, const std::map<std::string, reference::Values>& feeds,
            double tolerance) {
   const Results want = reference_results(graph, feeds);
@@ -40,6 +65,7 @@ void check(const Graph& graph, const std::map<std::string, reference::Values>& f
     const auto optimized = run_passes(graph, target.passes);
     verify(*optimized);
     const Plan planned = plan(optimized, target);
+    EXPECT_EQ(overlap(planned), "") << "on " << target.name << "\n" << planned.to_string();
     EXPECT_EQ(difference(evaluate_plan(planned, feeds), want, tolerance), "")
         << "on " << target.name << "\n"
         << graph.to_string() << planned.to_string();
