@@ -43,7 +43,7 @@ struct Fusion {
 struct FusionRequest {
   std::set<TensorId> stored;  ///< tensors somebody outside needs in memory
   std::set<TensorId>
-      separate;  ///< members that must start a group (to keep to a kernel's bindings)
+      separate;        ///< members that must start a group (to keep to a kernel's bindings)
   int recompute = 32;  ///< Target::recompute
 };
 

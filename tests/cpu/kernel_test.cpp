@@ -114,5 +114,22 @@ TEST(CpuKernel, SumsOfColumnsOfEverySize) {
   for (const auto& [rows, cols] : long_columns) check(rows, cols);
 }
 
+// Columns that are the same for all rows of a tile, the last tile shorter than the others.
+TEST(CpuKernel, ReductionsOfWhatIsTheSameInEveryTile) {
+  KernelBuilder b("same");
+  const Index i = b.outer(58), j = b.outer(6), k = b.inner(6);
+  const int x = b.input(36), y = b.input(58 * 6), z = b.output(58 * 6);
+  HostBuffers buffers;
+  for (int e = 0; e < 36; ++e) buffers[x].push_back(e * 7919 % 13 - 6);
+  for (int e = 0; e < 58 * 6; ++e) buffers[y].push_back(e);
+  buffers[z].assign(58 * 6, -1);
+  const ExprId most = b.reduce(ReduceKind::Max, b.op(OpKind::Abs, {b.load(x, k * 6 + j)}));
+  b.store(z, i * 6 + j, b.op(OpKind::Add, {most, b.load(y, i * 6 + j)}));
+  const Kernel kernel = b.done();
+  for (const auto& on : {device(1, 0), device(3, 0), device(2, 7)}) {
+    EXPECT_EQ(compare_with_evaluator(on, kernel, buffers, 0), "");
+  }
+}
+
 }  // namespace
 }  // namespace tensorgrad::testing

@@ -82,6 +82,7 @@ class Compiler {
     for (int d : layout.outer_loops) tape_.outer_blocks *= tiles(d);
     for (int d : layout.inner_loops) tape_.inner_steps *= tiles(d);
     slot_of_.assign(values_.nodes.size(), -1);
+    for (const ValueNode& n : values_.nodes) levels_.push_back(level(n));
   }
 
   Tape run() {
@@ -128,6 +129,11 @@ class Compiler {
       }
     }
     if (!layout_.single_step && n.rank > 0) result = std::max(result, kBlock);
+    // A reduction has fewer lanes than what it folds, but is not known before.
+    for (int arg : n.args) {
+      if (layout_.single_step && arg >= 0)
+        result = std::max(result, levels_[static_cast<std::size_t>(arg)]);
+    }
     return result;
   }
 
@@ -260,7 +266,7 @@ class Compiler {
     int& slot = slot_of_[static_cast<std::size_t>(id)];
     if (slot >= 0) return slot;
     const ValueNode& n = node(id);
-    const Level where = level(n);
+    const Level where = levels_[static_cast<std::size_t>(id)];
     if (n.kind == Kind::Constant) {
       Slot constant;
       constant.kind = Slot::Kind::Constant;
@@ -553,6 +559,7 @@ class Compiler {
   Tape tape_;
   std::vector<Section> sections_;
   int block_ = 0, inner_ = 0;              // sections that values of these levels go to
+  std::vector<Level> levels_;              // by node
   std::vector<int> slot_of_;               // by value
   std::vector<int> inner_values_;          // values of this pass's steps
   std::vector<std::int64_t> row_strides_;  // by value: see find_rows_read_in_place
