@@ -214,10 +214,12 @@ Index Index::div(std::int64_t divisor) const {
     for (const Term& t : rest.terms_) smaller.add_term(t.coefficient / common, t.atom);
     return whole + smaller.div(divisor / common);
   }
-  if (rest.constant_ == 0 && rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1 &&
-      rest.terms_[0].atom->kind == IndexAtom::Kind::Div) {  // (x/a)/b = x/(a·b)
-    const IndexAtom& inner = *rest.terms_[0].atom;
-    return whole + inner.arg->div(inner.divisor * divisor);
+  for (const Term& t : rest.terms_) {  // (x/a + y)/b = (x + a·y)/(a·b)
+    if (t.coefficient != 1 || t.atom->kind != IndexAtom::Kind::Div) continue;
+    const IndexAtom& inner = *t.atom;
+    Index others = rest;
+    others.add_term(-1, t.atom);
+    return whole + (*inner.arg + others * inner.divisor).div(inner.divisor * divisor);
   }
   whole.add_term(1, quotient(rest, divisor));
   return whole;

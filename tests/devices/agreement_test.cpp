@@ -5,18 +5,25 @@
 #include <cstdlib>
 
 #include "devices/case_results.hpp"
+#include "runtime/cpu/backend.hpp"
 #include "support/quick.hpp"
 #include "support/random_graph.hpp"
 
 namespace tensorgrad::test {
 namespace {
 
+/// "threads" is a CPU device that shares the smallest kernel out to three.
+Device open(const std::string& name) {
+  if (name != "threads") return Device::named(name);  // one that cannot be had fails the test
+  return Device::of(name, cpu::make_cpu_backend({.threads = 3, .share_all = true}));
+}
+
 class Agreement : public ::testing::TestWithParam<const char*> {
  protected:
-  Device device_ = Device::named(GetParam());  // a device that cannot be had fails the test
+  Device device_ = open(GetParam());
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, Agreement, ::testing::Values("cpu", "webgpu"),
+INSTANTIATE_TEST_SUITE_P(Devices, Agreement, ::testing::Values("cpu", "threads", "webgpu"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Agreement, OnEveryOpAndItsGradients) {

@@ -33,13 +33,28 @@ TEST(Index, SimplifiesWhatDividesEvenly) {
   EXPECT_EQ((i * 8 + j).div(8) * 8 + (i * 8 + j).mod(8), i * 8 + j);
 }
 
+/// All shapes of up to three axes with so many elements.
+std::vector<Shape> shapes_of(std::int64_t size) {
+  std::vector<Shape> shapes;
+  for (std::int64_t a = 1; a <= size; ++a) {
+    for (std::int64_t b = 1; size % a == 0 && b <= size / a; ++b) {
+      if (size / a % b == 0) shapes.push_back(Shape{a, b, size / a / b});
+    }
+  }
+  return shapes;
+}
+
 TEST(Index, ReshapesThereAndBackAreTheIdentity) {
-  const Shape a{4, 6, 10}, b{8, 3, 10}, c{240}, d{2, 2, 60};
-  std::vector<Index> at;
-  for (int axis = 0; axis < 3; ++axis) at.push_back(Index::var(axis, a[axis]));
-  for (const Shape& other : {b, c, d}) {
-    const std::vector<Index> there = unravel(ravel(at, a), other);
-    EXPECT_EQ(ravel(there, other).to_string(), ravel(at, a).to_string()) << other.to_string();
+  for (std::int64_t size : {12, 30, 64, 112, 240}) {
+    const std::vector<Shape> shapes = shapes_of(size);
+    for (const Shape& a : shapes) {
+      std::vector<Index> at;
+      for (int axis = 0; axis < 3; ++axis) at.push_back(Index::var(axis, a[axis]));
+      for (const Shape& b : shapes) {
+        ASSERT_EQ(ravel(unravel(ravel(at, a), b), b).to_string(), ravel(at, a).to_string())
+            << a.to_string() << " as " << b.to_string();
+      }
+    }
   }
 }
 
@@ -58,6 +73,10 @@ TEST(Index, SimplificationKeepsValues) {
                 << "(" << x.to_string() << ")/" << d << " = " << x.div(d).to_string();
             ASSERT_EQ(value(x.mod(d), point), v - q * d) << "(" << x.to_string() << ")%" << d;
             ASSERT_EQ(value(x.div(d) * d + x.mod(d), point), v);
+            const Index y = x.div(d) + i * 5 + j;  // a quotient inside another
+            const std::int64_t w = q + point[0] * 5 + point[1];
+            ASSERT_EQ(value(y.div(3), point), w >= 0 ? w / 3 : -((-w + 2) / 3)) << y.to_string();
+            ASSERT_EQ(value(y.div(3) * 3 + y.mod(3), point), w) << y.to_string();
           }
         }
       }
