@@ -125,11 +125,12 @@ TempPlan assign_offsets(const std::vector<Lifetime>& lifetimes) {
       offset = std::max(offset, range.end);
     }
     for (const Range& place : taken) {
+      if (!place.replaceable) continue;
       const bool free = std::all_of(taken.begin(), taken.end(), [&](const Range& range) {
         const bool apart = range.end <= place.begin || place.begin + size <= range.begin;
         return apart || (range.replaceable && range.begin == place.begin);
       });
-      if (place.replaceable && free) offset = std::min(offset, place.begin);
+      if (free) offset = std::min(offset, place.begin);
     }
     plan.places[i].second = offset;
     total = std::max(total, offset + size);
