@@ -131,5 +131,29 @@ TEST(CpuKernel, ReductionsOfWhatIsTheSameInEveryTile) {
   }
 }
 
+// Two buffers change places, and a third gets what one of them held.
+TEST(CpuKernel, StoresWhatWasThereBeforeItIsOverwritten) {
+  for (const std::int64_t size : {1, 7, 300}) {
+    KernelBuilder b("swap");
+    const Index i = b.outer(size);
+    const int x = b.output(size), y = b.output(size), z = b.output(size);
+    HostBuffers buffers;
+    for (int e = 0; e < size; ++e) {
+      buffers[x].push_back(e);
+      buffers[y].push_back(1000 + e);
+      buffers[z].push_back(-1);
+    }
+    b.binding(x).read = b.binding(y).read = true;
+    const ExprId old_x = b.load(x, i), old_y = b.load(y, i);
+    b.store(x, i, old_y);
+    b.store(y, i, old_x);
+    b.store(z, i, old_x);
+    const Kernel kernel = b.done();
+    for (const auto& on : {device(1, 0), device(3, 0), device(2, 7)}) {
+      EXPECT_EQ(compare_with_evaluator(on, kernel, buffers, 0), "");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tensorgrad::testing

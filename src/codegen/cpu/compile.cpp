@@ -413,10 +413,27 @@ class Compiler {
   }
 
   /// Stores come at the end of their section, after everything has been read.
+  /// Whether a store before `s` may overwrite what it stores, a value read where it lies.
+  bool is_overwritten(const Sink& s) const {
+    const ValueNode& value = node(s.value);
+    if (value.kind != Kind::Load) return false;
+    return std::any_of(values_.sinks.begin(), values_.sinks.end(), [&](const Sink& other) {
+      return &other != &s && overlap(kernel_, other.binding, value.binding);
+    });
+  }
+
   void emit_store(const Sink& s, Level where, std::vector<Instruction>& stores) {
     Instruction i;
     i.mask = s.mask;
     i.a = emit(s.value);
+    if (is_overwritten(s)) {
+      Instruction keep;
+      keep.code = Code::Copy;
+      keep.mask = node(s.value).mask;
+      keep.a = i.a;
+      keep.out = i.a = new_register(keep.mask);
+      section(where).instructions.push_back(keep);
+    }
     if (s.add_rows) {
       i.code = Code::AddRows;
       i.b = emit(s.index);

@@ -74,7 +74,9 @@ class Forwarding {
 
   void forward(Section& s, std::size_t copy) {
     const int value = s.instructions[copy].a, to = s.instructions[copy].out;
-    if (tape_.slots[static_cast<std::size_t>(value)].kind != Slot::Kind::Register) return;
+    if (tape_.slots[static_cast<std::size_t>(value)].kind != Slot::Kind::Register ||
+        tape_.slots[static_cast<std::size_t>(to)].kind != Slot::Kind::Memory)
+      return;
     const Address target = *address(s, to);
     std::size_t def = 0;
     while (def < copy && s.instructions[def].out != value) ++def;
