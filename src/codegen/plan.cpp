@@ -504,6 +504,10 @@ class Planner {
         kernel.stores.begin(), kernel.stores.end(),
         [&](const Store& s) { return lowered.tensors[static_cast<std::size_t>(s.binding)] == id; });
     if (store == kernel.stores.end()) return -1;
+    // Where threads share an outer point, one would overwrite what others have yet to read.
+    const bool shared_points =
+        static_cast<int>(kernel.vars.size()) > kernel.outer_count && !kernel.matmul;
+    if (shared_points && !store->inner) return -1;
     for (std::size_t b = 0; b < lowered.tensors.size(); ++b) {
       const auto other = alive.find(lowered.tensors[b]);
       if (other == alive.end() || !kernel.bindings[b].read || other->second.last != k ||

@@ -33,8 +33,8 @@ Target cpu() {
   return target;
 }
 
-/// The first kernel that writes where it reads at another point, which threads would race for, or
-/// whose stores overlap; empty if there is none.
+/// The first kernel that writes where it reads at another point, or at one that threads share,
+/// which they would race for; or whose stores overlap. Empty if there is none.
 std::string overlap(const Plan& planned) {
   const auto share = [](const Binding& a, const Binding& b) {
     return a.buffer == b.buffer && a.offset < b.offset + b.elements &&
@@ -42,11 +42,13 @@ std::string overlap(const Plan& planned) {
   };
   for (const Kernel& kernel : planned.kernels) {
     const auto binding = [&](int b) { return kernel.bindings[static_cast<std::size_t>(b)]; };
+    const bool shared = static_cast<int>(kernel.vars.size()) > kernel.outer_count && !kernel.matmul;
     for (const Store& store : kernel.stores) {
       const Binding to = binding(store.binding);
       for (const Expr& e : kernel.exprs) {
         if (e.kind != Expr::Kind::Load || !share(binding(e.binding), to)) continue;
-        if (binding(e.binding).offset != to.offset || !(e.index == store.index))
+        if (binding(e.binding).offset != to.offset || !(e.index == store.index) ||
+            (shared && !store.inner))
           return kernel.to_string();
       }
       for (const Store& other : kernel.stores) {
