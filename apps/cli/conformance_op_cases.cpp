@@ -14,7 +14,7 @@ namespace {
 
 // Where a case does not say.
 constexpr double kTolerance = 2e-5;
-constexpr double kGradientTolerance = 1e-4;
+constexpr double kOpGradientTolerance = 1e-4;
 
 /// A tensor of a case: `{"name": "add.0.in0", "dtype": "f32"}`, or its name alone.
 struct TensorRef {
@@ -41,7 +41,7 @@ struct OpCase {
   std::string gout;  // empty if the op has no gradient
   std::vector<GradientRef> gradients;
   Json attrs;
-  double tolerance = kTolerance, gradient_tolerance = kGradientTolerance;
+  double tolerance = kTolerance, gradient_tolerance = kOpGradientTolerance;
 };
 
 OpCase parse(const Json& json, const std::string& id) {
@@ -70,7 +70,7 @@ OpCase parse(const Json& json, const std::string& id) {
     throw Error("the case has gradients but no gout");
   }
   result.tolerance = fields.number({"tol"}, kTolerance);
-  result.gradient_tolerance = fields.number({"tol_grad"}, kGradientTolerance);
+  result.gradient_tolerance = fields.number({"tol_grad"}, kOpGradientTolerance);
   return result;
 }
 

@@ -36,7 +36,7 @@ BoxSize size_of(const Box& box) {
           (box.detail.empty() ? 1 : 2) * svg::kLine + kPadding};
 }
 
-std::string drawn_box(const Box& box, const BoxSize& size, Point centre) {
+std::string drawn_box(const Box& box, const BoxSize& size, Spot centre) {
   const double left = centre.x - size.width / 2, top = centre.y - size.height / 2;
   const bool leaf = box.kind == BoxKind::Param || box.kind == BoxKind::Input;
   const std::string middle = " text-anchor=\"middle\" pointer-events=\"none\"";
@@ -54,11 +54,11 @@ std::string drawn_box(const Box& box, const BoxSize& size, Point centre) {
 }
 
 /// Down through the points of a route, bending between layers only.
-std::string drawn_arrow(const std::vector<Point>& route, Point shift, const std::string& label) {
+std::string drawn_arrow(const std::vector<Spot>& route, Spot shift, const std::string& label) {
   std::string path = "M" + svg::point(route[0].x + shift.x, route[0].y + shift.y);
   for (std::size_t i = 1; i < route.size(); ++i) {
-    const Point from{route[i - 1].x + shift.x, route[i - 1].y + shift.y};
-    const Point to{route[i].x + shift.x, route[i].y + shift.y};
+    const Spot from{route[i - 1].x + shift.x, route[i - 1].y + shift.y};
+    const Spot to{route[i].x + shift.x, route[i].y + shift.y};
     const double half = (from.y + to.y) / 2;
     path += from.x == to.x ? " L" + svg::point(to.x, to.y)
                            : " C" + svg::point(from.x, half) + " " + svg::point(to.x, half) + " " +
@@ -74,7 +74,7 @@ std::string to_svg(const Diagram& diagram) {
   std::vector<BoxSize> sizes;
   for (const Box& box : diagram.boxes) sizes.push_back(size_of(box));
   const Layout layout = lay_out(diagram, sizes);
-  const Point shift{svg::kMargin, svg::kMargin + svg::kTitleHeight};
+  const Spot shift{svg::kMargin, svg::kMargin + svg::kTitleHeight};
   const double title_width = static_cast<double>(diagram.title.size()) * 8;
   std::string text = svg::head(std::max(layout.width, title_width) + 2 * svg::kMargin,
                                layout.height + 2 * svg::kMargin + svg::kTitleHeight, diagram.title);

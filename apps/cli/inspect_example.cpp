@@ -106,7 +106,7 @@ void print_costs(const Program& program) {
   std::printf("%s", cost_table(*program.ir.plan).c_str());
 }
 
-constexpr std::array<Section<Program>, 8> kSections = {{
+constexpr std::array<Section<Program>, 8> kExampleSections = {{
     {"traced", "the graph as traced, with gradients and update", false, print_traced},
     {"graph", "the graph after the passes", true, print_graph},
     {"kernels", "the kernels of a step: outer x inner size, buffers read -> written", true,
@@ -144,10 +144,10 @@ void draw(const Program& program, const InspectOptions& asked) {
 
 }  // namespace
 
-std::string example_sections() { return section_rows<Program>(kSections); }
+std::string example_sections() { return section_rows<Program>(kExampleSections); }
 
 void inspect_example(const Example& example, const InspectOptions& asked) {
-  const auto sections = chosen_sections<Program>(kSections, asked.show);
+  const auto sections = chosen_sections<Program>(kExampleSections, asked.show);
   const Program program{example, asked.batch,
                         example.compile(target_of(asked.device), asked.batch)};
   const bool picture = !asked.svg.empty() || !asked.dot.empty();

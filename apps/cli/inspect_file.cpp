@@ -184,7 +184,7 @@ void print_metadata(const SafetensorsFile& file) {
   if (file.metadata().empty()) std::printf("  none\n");
 }
 
-constexpr std::array<Section<SafetensorsFile>, 3> kSections = {{
+constexpr std::array<Section<SafetensorsFile>, 3> kFileSections = {{
     {"summary", "what the file is", true, print_summary},
     {"tensors", "the tensors, with the range of their elements", true, print_tensors},
     {"metadata", "the metadata", true, print_metadata},
@@ -192,10 +192,10 @@ constexpr std::array<Section<SafetensorsFile>, 3> kSections = {{
 
 }  // namespace
 
-std::string file_sections() { return section_rows<SafetensorsFile>(kSections); }
+std::string file_sections() { return section_rows<SafetensorsFile>(kFileSections); }
 
 void inspect_file(const InspectOptions& asked) {
-  const auto sections = chosen_sections<SafetensorsFile>(kSections, asked.show);
+  const auto sections = chosen_sections<SafetensorsFile>(kFileSections, asked.show);
   const SafetensorsFile file = SafetensorsFile::open_model(asked.subject);
   for (const auto* section : sections) {
     std::printf("%s\n", styled(Style::Bold, std::string("== ") + section->title).c_str());

@@ -47,15 +47,15 @@ class Layering {
     }
     const auto middle = [&](int v) {
       const auto l = static_cast<std::size_t>(at(v).layer);
-      return Point{at(v).x - left, tops[l] + heights[l] / 2};
+      return Spot{at(v).x - left, tops[l] + heights[l] / 2};
     };
     layout.width = right - left;
     layout.height = tops.back() - (layers_.empty() ? 0 : kGapY);
     for (std::size_t b = 0; b < boxes_; ++b) layout.centres.push_back(middle(static_cast<int>(b)));
     for (const std::vector<int>& path : paths_) {
-      std::vector<Point> route;
+      std::vector<Spot> route;
       for (const int v : path) {
-        const Point p = middle(v);
+        const Spot p = middle(v);
         const auto l = static_cast<std::size_t>(at(v).layer);
         const double half = is_box(v) ? at(v).height / 2 : heights[l] / 2;
         if (v != path.front()) route.push_back({p.x, p.y - half});

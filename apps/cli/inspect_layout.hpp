@@ -8,14 +8,14 @@
 
 namespace tensorgrad::cli {
 
-struct Point {
+struct Spot {
   double x = 0, y = 0;
 };
 
 struct Layout {
   double width = 0, height = 0;
-  std::vector<Point> centres;              ///< of the boxes
-  std::vector<std::vector<Point>> routes;  ///< of the arrows: from border to border, downwards
+  std::vector<Spot> centres;              ///< of the boxes
+  std::vector<std::vector<Spot>> routes;  ///< of the arrows: from border to border, downwards
 };
 
 struct BoxSize {

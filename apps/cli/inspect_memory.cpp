@@ -10,9 +10,9 @@ namespace tensorgrad::cli {
 
 namespace {
 
-constexpr double kHeight = 480, kLabels = 190;      // of all bytes; of the names on the left
+constexpr double kAllBytes = 480, kLabels = 190;    // of all bytes; of the names on the left
 constexpr double kNarrowest = 560, kWidest = 1400;  // of all kernels
-constexpr double kBottom = 36;                      // the axis
+constexpr double kAxis = 36;                        // the axis
 
 const char* fill_of(BufferRole role) {
   switch (role) {
@@ -65,7 +65,7 @@ std::string memory_svg(const Plan& plan) {
     total += buffer.bytes;
     if (buffer.role == BufferRole::Temp) temps_bytes += buffer.bytes;
   }
-  const double scale = kHeight / static_cast<double>(std::max<std::int64_t>(total, 1));
+  const double scale = kAllBytes / static_cast<double>(std::max<std::int64_t>(total, 1));
   const auto x_of = [&](double kernel) { return left + width * kernel / kernels; };
 
   std::vector<StoredValue> temps;
@@ -75,13 +75,13 @@ std::string memory_svg(const Plan& plan) {
       temps.push_back(std::move(value));
     }
   }
-  std::string text = svg::head(left + width + svg::kMargin, top + kHeight + kBottom + svg::kMargin,
+  std::string text = svg::head(left + width + svg::kMargin, top + kAllBytes + kAxis + svg::kMargin,
                                human_bytes(total) + ", planned for " + plan.target.name +
                                    "; temporaries " + human_bytes(temps_bytes) + ", of which " +
                                    human_bytes(most_alive(temps, plan.kernels.size(), element)) +
                                    " are alive at once");
 
-  double y = top + kHeight;
+  double y = top + kAllBytes;
   std::vector<double> floors;  // of the buffers, in the picture
   for (const BufferSpec& buffer : plan.buffers) {
     const double height = static_cast<double>(buffer.bytes) * scale;
@@ -113,10 +113,10 @@ std::string memory_svg(const Plan& plan) {
   }
   const int every = std::max(1, static_cast<int>(kernels * 30 / width));
   for (int k = 0; k < static_cast<int>(plan.kernels.size()); k += every) {
-    text += svg::text((x_of(k) + x_of(k + 1)) / 2, top + kHeight + 14, std::to_string(k),
+    text += svg::text((x_of(k) + x_of(k + 1)) / 2, top + kAllBytes + 14, std::to_string(k),
                       " text-anchor=\"middle\" fill=\"#666666\"");
   }
-  text += svg::text(left + width / 2, top + kHeight + 30, "kernel", " text-anchor=\"middle\"");
+  text += svg::text(left + width / 2, top + kAllBytes + 30, "kernel", " text-anchor=\"middle\"");
   return text + "</svg>\n";
 }
 

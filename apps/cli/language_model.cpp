@@ -11,13 +11,13 @@ namespace {
 // ---- the models
 
 /// A decoder as in GPT-2: pre-norm blocks, learned positions.
-struct Gpt {
+struct CharGpt {
   Tensor table, positions;
   std::vector<nn::TransformerBlock> blocks;
   nn::LayerNorm norm;
   nn::Linear head;
 
-  explicit Gpt(const LanguageConfig& config)
+  explicit CharGpt(const LanguageConfig& config)
       : table(param({config.vocabulary, config.width})),
         positions(param({config.context, config.width})),
         blocks(static_cast<std::size_t>(config.layers),
@@ -33,16 +33,16 @@ struct Gpt {
   TENSORGRAD_MEMBERS(table, positions, blocks, norm, head)
 };
 
-Gpt make_gpt(const LanguageConfig& config) { return Gpt(config); }
+CharGpt gpt_of(const LanguageConfig& config) { return CharGpt(config); }
 
-nn::MambaLM make_mamba(const LanguageConfig& config) {
+nn::MambaLM mamba_of(const LanguageConfig& config) {
   return {config.vocabulary,
           config.width,
           config.layers,
           {.mixer = {.states = config.states}, .tied = false}};
 }
 
-nn::Mamba2LM make_mamba2(const LanguageConfig& config) {
+nn::Mamba2LM mamba2_of(const LanguageConfig& config) {
   return {config.vocabulary,
           config.width,
           config.layers,
@@ -180,8 +180,8 @@ Kind kind(const char* name) {
 }
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> table = {kind<make_gpt>("gpt"), kind<make_mamba>("mamba"),
-                                          kind<make_mamba2>("mamba2")};
+  static const std::vector<Kind> table = {kind<gpt_of>("gpt"), kind<mamba_of>("mamba"),
+                                          kind<mamba2_of>("mamba2")};
   return table;
 }
 

@@ -22,7 +22,7 @@ struct Cell {
   Style colour = Style::Blue;
 };
 
-struct Range {
+struct Extent {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   void include(double value) { low = std::min(low, value), high = std::max(high, value); }
   bool empty() const { return low > high; }
@@ -205,7 +205,7 @@ class Plotter {
   const PlotOptions& options_;
   Canvas canvas_;
   bool log_ = options_.log_y;
-  Range x_, y_;
+  Extent x_, y_;
 };
 
 }  // namespace

@@ -144,7 +144,7 @@ std::vector<Series> finite_part(std::vector<Series> series) {
 
 }  // namespace
 
-std::string svg(const std::vector<Series>& all, const std::string& title) {
+std::string loss_curve(const std::vector<Series>& all, const std::string& title) {
   std::string out =
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"420\" "
       "viewBox=\"0 0 720 420\" font-family=\"sans-serif\" font-size=\"13\" "
@@ -193,7 +193,7 @@ namespace {
 void write_svg(const std::string& path, const std::vector<Series>& series,
                const std::string& title) {
   std::ofstream file(path);
-  file << svg(series, title) << std::flush;
+  file << loss_curve(series, title) << std::flush;
   if (!file) fail_writing(path);
 }
 

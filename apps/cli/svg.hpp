@@ -9,7 +9,7 @@
 namespace tensorgrad::cli {
 
 /// The picture. The y axis is logarithmic if the values are positive and span more than a decade.
-std::string svg(const std::vector<Series>& series, const std::string& title);
+std::string loss_curve(const std::vector<Series>& series, const std::string& title);
 
 /// Writes it to a file. Throws IoError.
 void write_svg(const std::string& path, const std::vector<Series>& series,

@@ -10,14 +10,14 @@
 namespace tensorgrad::test {
 namespace {
 
-struct Mlp {
+struct Resumed {
   nn::Linear l1{2, 8}, l2{8, 1};
 };
 
-Training<Mlp> mlp(const std::optional<Optimizer>& optimizer, std::uint64_t seed = 5,
-                  const char* device = "cpu") {
-  return compile(Mlp{},
-                 [](const Mlp& m, const Inputs& in) {
+Training<Resumed> mlp(const std::optional<Optimizer>& optimizer, std::uint64_t seed = 5,
+                      const char* device = "cpu") {
+  return compile(Resumed{},
+                 [](const Resumed& m, const Inputs& in) {
                    const Tensor calls = state_input("calls", {}, i32);
                    write_back(calls, calls + 1);
                    return mean(square(m.l2(dropout(tanh(m.l1(in["x"])), 0.25)) - in["y"]));
@@ -28,7 +28,7 @@ Training<Mlp> mlp(const std::optional<Optimizer>& optimizer, std::uint64_t seed 
                   .device = Device::named(device)});
 }
 
-float step(Training<Mlp>& train, int i) {
+float step(Training<Resumed>& train, int i) {
   std::vector<float> x, y;
   for (int k = 0; k < 8; ++k) x.push_back(std::sin(static_cast<float>(i * 8 + k)));
   for (int k = 0; k < 4; ++k) y.push_back(std::cos(static_cast<float>(i * 4 + k)));
@@ -151,7 +151,7 @@ class BadCheckpoint : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Training<Mlp> train_ = mlp(Adam{});
+  Training<Resumed> train_ = mlp(Adam{});
   std::map<std::string, std::string> metadata_;
   std::vector<FileTensor> tensors_;
   std::vector<std::vector<std::byte>> bytes_;

@@ -6,12 +6,12 @@
 namespace tensorgrad::test {
 namespace {
 
-struct Mlp {
+struct Small {
   nn::Linear l1{1, 8}, l2{8, 1};
   Tensor operator()(const Tensor& x) const { return l2(relu(l1(x))); }
 };
 
-Tensor loss(const Mlp& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); }
+Tensor loss(const Small& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); }
 
 CompileOptions options() {
   return {
@@ -31,7 +31,7 @@ std::string message(const std::function<void()>& fn) {
 
 TEST(Errors, AShapeErrorNamesOpShapesPathAndSite) {
   const std::string text = message([] {
-    compile(Mlp{}, [](const Mlp& m, const Inputs& in) { return mean(m.l2(in["x"])); },
+    compile(Small{}, [](const Small& m, const Inputs& in) { return mean(m.l2(in["x"])); },
             {.inputs = {{"x", {4, 1}}}, .device = Device::reference()});
   });
   EXPECT_MESSAGE(text,
@@ -43,7 +43,7 @@ TEST(Errors, AShapeErrorNamesOpShapesPathAndSite) {
 TEST(Errors, ALossThatIsNoScalar) {
   const std::string text = message([] {
     compile(
-        Mlp{}, [](const Mlp& m, const Inputs& in) { return m(in["x"]) - in["y"]; }, options());
+        Small{}, [](const Small& m, const Inputs& in) { return m(in["x"]) - in["y"]; }, options());
   });
   EXPECT_MESSAGE(text,
                  "the loss must be a single f32, but the forward function returned f32[4, 1]");
@@ -51,7 +51,7 @@ TEST(Errors, ALossThatIsNoScalar) {
 }
 
 TEST(Errors, FeedsThatDoNotFit) {
-  auto train = compile(Mlp{}, loss, options());
+  auto train = compile(Small{}, loss, options());
   const std::vector<float> four(4), five(5);
   const std::vector<std::int32_t> ints(4);
   EXPECT_MESSAGE(message([&] {
@@ -80,7 +80,7 @@ TEST(Errors, FeedsThatDoNotFit) {
 TEST(Errors, AnInputThatWasNotDeclared) {
   const std::string text = message([] {
     compile(
-        Mlp{}, [](const Mlp& m, const Inputs& in) { return mean(m(in["z"])); }, options());
+        Small{}, [](const Small& m, const Inputs& in) { return mean(m(in["z"])); }, options());
   });
   EXPECT_MESSAGE(text, "There is no input named \"z\"; declared are: x, y.");
 }
@@ -89,7 +89,7 @@ TEST(Errors, NamesUsedTwice) {
   EXPECT_MESSAGE(message([] {
                    auto o = options();
                    o.inputs.push_back({"l1.W", {{4, 1}}});
-                   compile(Mlp{}, loss, o);
+                   compile(Small{}, loss, o);
                  }),
                  "the name \"l1.W\" is used twice");
 }
@@ -117,7 +117,7 @@ TEST(Errors, ParametersTheLossDoesNotReachAreNamedInAWarning) {
 }
 
 TEST(Errors, CapturesThatWereNotRegistered) {
-  auto train = compile(Mlp{}, loss, options());
+  auto train = compile(Small{}, loss, options());
   const std::vector<float> four(4);
   EXPECT_MESSAGE(message([&] {
                    train.step({{"x", four}, {"y", four}}, {.captures = true});
@@ -127,7 +127,7 @@ TEST(Errors, CapturesThatWereNotRegistered) {
 }
 
 TEST(Errors, UploadsThatDoNotFit) {
-  auto train = compile(Mlp{}, loss, options());
+  auto train = compile(Small{}, loss, options());
   ParamValues values = train.download_params();
   ParamValues missing = values;
   missing.erase("l2.b");
@@ -142,10 +142,10 @@ TEST(Errors, UploadsThatDoNotFit) {
 }
 
 TEST(Errors, AParameterFromOutsideTheTrace) {
-  Mlp outside;
+  Small outside;
   const std::string text = message([&] {
     compile(
-        Mlp{}, [&](const Mlp&, const Inputs& in) { return mean(outside(in["x"])); }, options());
+        Small{}, [&](const Small&, const Inputs& in) { return mean(outside(in["x"])); }, options());
   });
   EXPECT_MESSAGE(text, "Use the model that is passed to the forward function");
 }

@@ -6,10 +6,10 @@
 namespace tensorgrad::test {
 namespace {
 
-struct Nothing {};
+struct NoModel {};
 
 /// Adds up what it is fed, and counts the runs.
-Outputs add_up(const Nothing&, const Inputs& in) {
+Outputs add_up(const NoModel&, const Inputs& in) {
   const Tensor sum = state_input("sum", {2}), count = state_input("count", {}, i32, 5);
   const Tensor next = sum + in["x"];
   write_back(sum, next);
@@ -19,11 +19,11 @@ Outputs add_up(const Nothing&, const Inputs& in) {
 
 class States : public ::testing::TestWithParam<const char*> {
  protected:
-  Forward<Nothing> program() const {
-    return compile_forward(Nothing{}, add_up,
+  Forward<NoModel> program() const {
+    return compile_forward(NoModel{}, add_up,
                            {.inputs = {{"x", {2}}}, .device = Device::named(GetParam())});
   }
-  static std::vector<float> run(Forward<Nothing>& program, float x, float y) {
+  static std::vector<float> run(Forward<NoModel>& program, float x, float y) {
     return program.run({{"x", std::vector{x, y}}})["sum"].as<float>();
   }
 };

@@ -10,7 +10,7 @@
 namespace tensorgrad::test {
 namespace {
 
-struct Model {
+struct Shared {
   nn::Linear l1{3, 8}, l2{8, 2};
   Tensor operator()(const Tensor& x) const { return l2(tanh(l1(x))); }
 };
@@ -19,16 +19,17 @@ const std::vector<float> kX{0.1f, -0.4f, 0.7f,  1.0f, -1.2f, 0.3f,
                             0.0f, 0.5f,  -0.5f, 2.0f, 1.0f,  -2.0f};
 const std::vector<float> kY{1, 0, 0, 1, 1, 1, 0, 0};
 
-Training<Model> make(const Device& device, std::uint64_t seed = 1) {
+Training<Shared> make(const Device& device, std::uint64_t seed = 1) {
   return compile(
-      Model{}, [](const Model& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); },
+      Shared{},
+      [](const Shared& m, const Inputs& in) { return mean(square(m(in["x"]) - in["y"])); },
       {.inputs = {{"x", {4, 3}}, {"y", {4, 2}}},
        .optimizer = Adam{.lr = 0.01},
        .seed = seed,
        .device = device});
 }
 
-float step(Training<Model>& train) { return train.step({{"x", kX}, {"y", kY}}).loss; }
+float step(Training<Shared>& train) { return train.step({{"x", kX}, {"y", kY}}).loss; }
 
 /// Runs `work(i)` on `count` threads at once; gives back what they threw.
 template <class Work>
@@ -67,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Threads, ::testing::Values("reference", "cpu",
 
 TEST_P(Threads, CallsOnOneTrainingAreSerialised) {
   auto train = make(device());
-  auto predict = train.attach([](const Model& m, const Inputs& in) { return m(in["x"]); },
+  auto predict = train.attach([](const Shared& m, const Inputs& in) { return m(in["x"]); },
                               {.inputs = {{"x", {4, 3}}}});
   std::atomic<int> whole = 0;
   // Steps of every kind, all with the same inputs, so that their order does not matter.

@@ -193,7 +193,7 @@ TEST(PortableGemm, IsRightForEverySmallSize) {
         for (const int64_t k : {1, 3, 4, 32, 37}) {
           for (const Layout& l : layouts()) {
             check_product(make_shape(1, m, k, n, l), {.kind = GemmKind::Portable, .targets = unit});
-            if (testing::Test::HasFatalFailure()) return;
+            if (::testing::Test::HasFatalFailure()) return;
           }
         }
       }

@@ -111,7 +111,7 @@ const UnaryCase kUnary[] = {
     {"softplus", &Math::softplus, ref_softplus, 2},
 };
 
-class UnaryBound : public testing::TestWithParam<UnaryCase> {};
+class UnaryBound : public ::testing::TestWithParam<UnaryCase> {};
 
 TEST_P(UnaryBound, HoldsOverAllFloats) {
   const UnaryCase& c = GetParam();
@@ -142,7 +142,7 @@ TEST_P(UnaryBound, HoldsOverAllFloats) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Math, UnaryBound, testing::ValuesIn(kUnary),
+INSTANTIATE_TEST_SUITE_P(Math, UnaryBound, ::testing::ValuesIn(kUnary),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Runs f on every vector unit, with its name in the messages.

@@ -147,7 +147,7 @@ TEST(Pool, StartsAndStopsWithoutARun) {
   for (int i = 0; i < 50; ++i) Pool pool(3);
 }
 
-class ThreadsVariable : public testing::Test {
+class ThreadsVariable : public ::testing::Test {
  protected:
   void TearDown() override { unsetenv("TENSORGRAD_THREADS"); }
 };

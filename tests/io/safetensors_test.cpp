@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "io/error_of.hpp"
 #include "io/safetensors_support.hpp"
 #include "io/temporary_folder.hpp"
 
@@ -17,6 +18,7 @@ namespace {
 using test::Bytes;
 using test::bytes_of;
 using test::entry;
+using test::error_of;
 using test::file_with;
 using test::raw;
 using test::TemporaryFolder;
@@ -24,17 +26,6 @@ using test::TemporaryFolder;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// The message of the IoError that `action` must throw.
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const IoError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an IoError";
-  return "";
-}
-
 /// The sentence with which a file is refused; what follows it is checked here.
 std::string refusal(Bytes bytes, const std::string& tensor = "") {
   const std::string text =

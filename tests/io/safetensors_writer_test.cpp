@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "io/error_of.hpp"
 #include "io/safetensors_support.hpp"
 #include "io/temporary_folder.hpp"
 #include "tensorgrad/safetensors.hpp"
@@ -21,20 +22,10 @@
 namespace tensorgrad {
 namespace {
 
+using test::error_of;
 using test::raw;
 using test::TemporaryFolder;
 using Names = std::set<std::string>;
-
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const IoError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an IoError";
-  return "";
-}
 
 std::string contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

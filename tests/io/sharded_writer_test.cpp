@@ -2,12 +2,14 @@
 // hide, or be hidden by, another model.
 #include <gtest/gtest.h>
 
+#include "io/error_of.hpp"
 #include "io/temporary_folder.hpp"
 #include "tensorgrad/safetensors.hpp"
 
 namespace tensorgrad {
 namespace {
 
+using test::error_of;
 using test::TemporaryFolder;
 using Names = std::set<std::string>;
 
@@ -25,16 +27,6 @@ struct Model {
     }
   }
 };
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const IoError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an IoError";
-  return "";
-}
 
 TEST(WriteSafetensorsModel, CutsBetweenTensorsAndReadsBackAsOne) {
   const TemporaryFolder folder;

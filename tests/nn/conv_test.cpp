@@ -6,6 +6,8 @@
 #include <cmath>
 #include <tensorgrad/tensorgrad.hpp>
 
+#include "support/evaluate.hpp"
+
 namespace tensorgrad::test {
 namespace {
 
@@ -146,16 +148,6 @@ TEST(Conv, ValuesAreTheDefinitions) {
                    convolve(c, image, kBatch, kRows, kColumns, c.size, p["image.W"], p["image.b"]));
     }
   }
-}
-
-template <class Make>
-std::string error_of(Make make) {
-  try {
-    make();
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Conv, MistakesSpeak) {

@@ -16,7 +16,7 @@ namespace {
 // The evaluator computes in f64, but constants in a kernel are f32.
 constexpr double kConstantRounding = 3e-6;
 
-Target gpu() {
+Target gpu_like() {
   Target target;
   target.name = "gpu-like";
   target.whole_buffers = true;
@@ -26,7 +26,7 @@ Target gpu() {
   return target;
 }
 
-Target cpu() {
+Target cpu_like() {
   Target target;
   target.name = "cpu-like";
   target.max_bindings = 64;
@@ -63,7 +63,7 @@ std::string overlap(const Plan& planned) {
 void check(const Graph& graph, const std::map<std::string, reference::Values>& feeds,
            double tolerance) {
   const Results want = reference_results(graph, feeds);
-  for (const Target& target : {gpu(), cpu()}) {
+  for (const Target& target : {gpu_like(), cpu_like()}) {
     const auto optimized = run_passes(graph, target.passes);
     verify(*optimized);
     const Plan planned = plan(optimized, target);

@@ -144,7 +144,7 @@ TEST(Adapters, SoftwareIsFlagged) {
 }
 
 TEST(Adapters, WithoutADriverTheReasonNamesTheSetting) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a process that has seen no driver yet
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a process that has seen no driver yet
   EXPECT_EXIT(
       {
         setenv("VK_ICD_FILENAMES", "/nowhere/icd.json", 1);
@@ -152,7 +152,7 @@ TEST(Adapters, WithoutADriverTheReasonNamesTheSetting) {
         std::cerr << list_adapters().adapters.size() << " adapters: " << list_adapters().reason;
         std::exit(0);
       },
-      testing::ExitedWithCode(0), "0 adapters: no adapter: .*/nowhere/icd.json.*does not exist");
+      ::testing::ExitedWithCode(0), "0 adapters: no adapter: .*/nowhere/icd.json.*does not exist");
 }
 
 TEST(Gpu, AnUnknownAdapterNameIsAnsweredWithThoseThereAre) {
@@ -203,12 +203,12 @@ TEST(Gpu, CheckedIsReadFromTheEnvironment) {
 
 // --- Computing -----------------------------------------------------------------------------------
 
-class BothModes : public testing::TestWithParam<bool> {
+class BothModes : public ::testing::TestWithParam<bool> {
  protected:
   Gpu open() { return GetParam() ? open_checked() : open_fast(); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Gpu, BothModes, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Gpu, BothModes, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Checked" : "Fast"; });
 
 TEST_P(BothModes, WritesComputesAndReads) {
