@@ -90,7 +90,7 @@ function(standalone_program target)
 endfunction()
 
 # file_by_file(<target>...): in presets that compile a folder as one file (CMAKE_UNITY_BUILD), these
-# are not, because files of theirs have their own helpers of the same name.
+# are not: Highway compiles their files for several vector units, or names of theirs meet std's.
 function(file_by_file)
   foreach(target IN LISTS ARGN)
     if(TARGET ${target})

@@ -12,7 +12,7 @@ namespace tensorgrad {
 
 namespace {
 
-std::string short_number(double value) {
+std::string four_digits(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
@@ -22,7 +22,7 @@ std::string short_number(double value) {
 
 std::string ValueSummary::to_string() const {
   std::string text = name + " " + type.to_string();
-  if (finite > 0) text += " in [" + short_number(min) + ", " + short_number(max) + "]";
+  if (finite > 0) text += " in [" + four_digits(min) + ", " + four_digits(max) + "]";
   const std::pair<std::int64_t, const char*> counts[] = {
       {nan, "NaN"}, {positive_infinity, "inf"}, {negative_infinity, "-inf"}};
   for (const auto& [count, what] : counts) {

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "ir/ceil_div.hpp"
+
 namespace tensorgrad::cpu {
 
 namespace {
@@ -14,8 +16,6 @@ constexpr std::int64_t kEnoughLanes = 192;
 constexpr std::int64_t kDirectRows = 256;
 /// Sides of a tile that is read along one side and written along the other.
 constexpr std::int64_t kTransposeLanes = 32;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 class Chooser {
  public:

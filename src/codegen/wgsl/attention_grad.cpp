@@ -11,7 +11,7 @@ namespace tensorgrad::wgsl {
 
 namespace {
 
-class GradPrinter : public AttentionPrinter {
+class AttentionGradPrinter : public AttentionPrinter {
  public:
   using AttentionPrinter::AttentionPrinter;
 
@@ -40,9 +40,9 @@ class GradPrinter : public AttentionPrinter {
   }
 };
 
-class GradQPrinter : public GradPrinter {
+class GradQPrinter : public AttentionGradPrinter {
  public:
-  using GradPrinter::GradPrinter;
+  using AttentionGradPrinter::AttentionGradPrinter;
 
   void print() {
     const StridedOperand output = hint().outputs[0].swapped(1, 2);  // by head
@@ -87,9 +87,9 @@ class GradQPrinter : public GradPrinter {
   }
 };
 
-class GradKVPrinter : public GradPrinter {
+class GradKVPrinter : public AttentionGradPrinter {
  public:
-  using GradPrinter::GradPrinter;
+  using AttentionGradPrinter::AttentionGradPrinter;
 
   void print() {
     const StridedOperand dk_output = hint().outputs[0].swapped(1, 2),

@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/ceil_div.hpp"
+
 namespace tensorgrad::wgsl {
-
-namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// ` + 3u`, or nothing.
-std::string plus(std::int64_t value) { return value == 0 ? "" : " + " + unsigned_text(value); }
-
-}  // namespace
 
 void print_attention(Module& module, const AttentionTile& tile) {
   switch (module.kernel.special->op) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "ir/ceil_div.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::wgsl {
 
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// The least stride of at least `quads` at which eight threads, `rows` of them below each other,

@@ -60,9 +60,6 @@ struct Operand {
   }
 };
 
-/// ` + 3u`, or nothing.
-std::string plus(std::int64_t value) { return value == 0 ? "" : " + " + unsigned_text(value); }
-
 std::string all_of(const std::vector<std::string>& conditions) {
   std::string text;
   for (const std::string& c : conditions) text += (text.empty() ? "" : " && ") + c;

@@ -13,12 +13,12 @@ namespace tensorgrad::wgsl {
 
 namespace {
 
-constexpr std::int64_t kTile = 4;  // steps, which are unrolled
+constexpr std::int64_t kGradTile = 4;  // steps, which are unrolled
 
-class GradPrinter {
+class ScanGradPrinter {
  public:
-  explicit GradPrinter(Module& module)
-      : module_(module), p_(module, {kTile, false, false, slab(module)}), w_(module.main) {}
+  explicit ScanGradPrinter(Module& module)
+      : module_(module), p_(module, {kGradTile, false, false, slab(module)}), w_(module.main) {}
 
   void print() {
     const ScanOperands& of = p_.of();
@@ -219,6 +219,6 @@ fn scan_slopes(delta: f32, a: vec4<f32>, inverse: vec4<f32>, decay: vec4<f32>) -
 
 }  // namespace
 
-void emit_scan_grad(Module& module) { GradPrinter(module).print(); }
+void emit_scan_grad(Module& module) { ScanGradPrinter(module).print(); }
 
 }  // namespace tensorgrad::wgsl

@@ -35,4 +35,6 @@ std::string unsigned_text(std::int64_t value) {
   return std::to_string(static_cast<std::uint32_t>(value)) + "u";  // negative ones wrap, as sums do
 }
 
+std::string plus(std::int64_t value) { return value == 0 ? "" : " + " + unsigned_text(value); }
+
 }  // namespace tensorgrad::wgsl

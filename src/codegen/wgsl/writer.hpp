@@ -34,4 +34,7 @@ class Writer {
 /// `12u`
 std::string unsigned_text(std::int64_t value);
 
+/// ` + 12u`, or nothing for 0.
+std::string plus(std::int64_t value);
+
 }  // namespace tensorgrad::wgsl

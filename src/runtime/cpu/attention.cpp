@@ -10,6 +10,7 @@
 #include <map>
 
 #include "ir/attention_shape.hpp"
+#include "ir/ceil_div.hpp"
 #include "runtime/cpu/gemm.hpp"
 #include "runtime/cpu/lanes.hpp"
 #include "runtime/cpu/special.hpp"
@@ -23,7 +24,6 @@ constexpr std::int64_t kLanes = 16;                 // of the widest vectors
 /// Multiply-adds below which a second worker is not woken.
 constexpr double kLeastProducts = 1 << 17;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 /// Rows in memory.

@@ -6,12 +6,11 @@
 #include <numeric>
 #include <string>
 
+#include "ir/ceil_div.hpp"
 #include "tensorgrad/error.hpp"
 
 namespace tensorgrad::cpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The i-th cut of [0, size) into `parts`, at multiples of `tile`.
 int64_t cut(int64_t size, int64_t parts, int64_t i, int64_t tile = 1) {

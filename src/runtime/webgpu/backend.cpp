@@ -11,8 +11,6 @@ namespace tensorgrad::webgpu {
 
 namespace {
 
-constexpr std::uint64_t kReadPiece = 16u << 20;
-
 class WebGpuBuffer final : public DeviceBuffer {
  public:
   explicit WebGpuBuffer(Buffer storage) : buffer(std::move(storage)) {}

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kMostReadsUnderWay = 64;
 constexpr std::uint64_t kWritePiece = 64u << 20;
-constexpr std::uint64_t kReadPiece = 16u << 20;  // two are under way at a time
 
 [[noreturn]] void misuse(const std::string& what) { throw InternalError("webgpu: " + what + "."); }
 

@@ -32,6 +32,9 @@ using CommandEncoder = struct CommandEncoderObject*;
 struct ComputePassDescriptor;
 }  // namespace dawn
 
+/// What is read back at a time; two such pieces are under way.
+constexpr std::uint64_t kReadPiece = 16u << 20;
+
 // --- Adapters ------------------------------------------------------------------------------------
 
 struct AdapterInfo {
