@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,9 @@ Kernel kernel_of(const Case& c, const Target& target) {
   });
   PassOptions passes = target.passes;
   passes.parallelism = 1;  // the product itself, not what splits it
-  return plan(run_passes(*graph, passes), target).kernels.front();
+  Target whole = target;
+  whole.straight_product = std::numeric_limits<std::int64_t>::max();  // operands as they are
+  return plan(run_passes(*graph, passes), whole).kernels.front();
 }
 
 std::vector<MatMulTile> candidates() {
@@ -64,22 +67,13 @@ std::vector<MatMulTile> candidates() {
   for (const std::int64_t k : {8, 16, 32}) {
     for (const std::int64_t unroll : {8, 16}) {
       if (unroll > k) continue;
-      for (const auto& [m, n, rows, columns] :
-           std::vector<std::array<std::int64_t, 4>>{{128, 128, 8, 8},
-                                                    {256, 128, 16, 8},
-                                                    {128, 256, 8, 16},
-                                                    {128, 128, 16, 8},
-                                                    {128, 128, 8, 16},
-                                                    {128, 64, 16, 4},
-                                                    {128, 64, 8, 8},
-                                                    {64, 128, 8, 8},
-                                                    {64, 64, 8, 8},
-                                                    {128, 64, 8, 4},
-                                                    {64, 64, 4, 4},
-                                                    {64, 64, 8, 4},
-                                                    {64, 32, 4, 4},
-                                                    {32, 64, 4, 4},
-                                                    {32, 32, 4, 4}}) {
+      for (const auto& [m, n, rows, columns] : std::vector<std::array<std::int64_t, 4>>{
+               {128, 128, 8, 8},  {256, 128, 16, 8}, {128, 256, 8, 16}, {128, 128, 16, 8},
+               {128, 128, 8, 16}, {128, 96, 8, 12},  {96, 128, 12, 8},  {192, 128, 12, 8},
+               {128, 192, 8, 12}, {256, 96, 16, 12}, {256, 64, 16, 8},  {64, 192, 8, 12},
+               {192, 64, 12, 8},  {128, 64, 16, 4},  {128, 64, 8, 8},   {64, 128, 8, 8},
+               {64, 64, 8, 8},    {128, 64, 8, 4},   {64, 64, 4, 4},    {64, 64, 8, 4},
+               {64, 32, 4, 4},    {32, 64, 4, 4},    {32, 32, 4, 4}}) {
         for (const std::int64_t slices : {1, 2, 4}) {
           if (slices > 1 && (m * n > 64 * 64 || unroll == 8)) continue;
           all.push_back({m, n, k, rows, columns, slices, unroll});

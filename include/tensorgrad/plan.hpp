@@ -2,6 +2,7 @@
 // Everything about memory and dispatches is known here, before anything runs.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ struct Target {
   /// Operations that each of several kernels may repeat rather than read a value from memory; twice
   /// as many where one kernel alone uses it. Memory traffic of one f32 costs about as much.
   int recompute = 32;
+  /// Multiply-adds of a matrix product from which its right operand, if it lies along the sum, is
+  /// first copied to lie along the columns: a tile takes that in faster.
+  std::int64_t straight_product = std::numeric_limits<std::int64_t>::max();
 };
 
 enum class BufferRole : std::uint8_t {

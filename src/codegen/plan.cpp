@@ -21,6 +21,7 @@ class Planner {
     plan_.graph = std::move(graph);
     plan_.target = target;
     request_.recompute = target.recompute;
+    request_.straight_product = target.straight_product;
   }
 
   Plan run() {

@@ -20,7 +20,7 @@ constexpr std::int64_t kMostParts = 32;
 /// Into how many parts the sum of k terms is cut, so that there are about as many tiles as wanted;
 /// 1: it stays whole.
 std::int64_t parts_of(std::int64_t k, std::int64_t tiles, std::int64_t wanted) {
-  if (2 * tiles >= wanted) return 1;
+  if (8 * tiles >= 3 * wanted) return 1;  // a wider tile makes up for the missing ones
   std::int64_t best = 1;
   const auto off = [&](std::int64_t parts) {
     const double ratio = static_cast<double>(tiles * parts) / static_cast<double>(wanted);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 
 namespace tensorgrad {
@@ -110,6 +111,7 @@ class Fuser {
       for (TensorId operand : n.inputs) {
         if (!strided(operand)) forced_.insert(operand);
       }
+      if (n.op == OpKind::MatMul && wants_straight(n)) forced_.insert(n.inputs[1]);
     }
   }
 
@@ -118,17 +120,40 @@ class Fuser {
   }
 
   bool strided(TensorId operand) const {
+    const std::optional<Index> place = place_of(operand);
+    return place && place->is_affine();
+  }
+
+  /// Whether the right operand of a product lies along the sum and is worth a copy that does not:
+  /// small against the product, for its memory too.
+  bool wants_straight(const Node& product) const {
+    constexpr std::int64_t kSmall = 1 << 22;
+    const Shape& shape = graph_.type(product.inputs[1]).shape;
+    const int along_k = shape.rank() - 2, along_n = shape.rank() - 1;
+    if (size(product.output()) * shape[along_k] < request_.straight_product ||
+        shape.size() > kSmall)
+      return false;
+    const std::optional<Index> place = place_of(product.inputs[1]);
+    if (!place || place->stride(along_k) != 1 || place->stride(along_n) == 1) return false;
+    for (int axis = 0; axis < along_k; ++axis) {
+      if (shape[axis] > 1 && place->stride(axis) == 0) return false;  // a copy would be repeated
+    }
+    return true;
+  }
+
+  /// Where an element of an operand is in the tensor in memory of which it is a view, if it is one.
+  std::optional<Index> place_of(TensorId operand) const {
     std::vector<Index> index;
     const Shape& shape = graph_.type(operand).shape;
     for (int axis = 0; axis < shape.rank(); ++axis) index.push_back(Index::var(axis, shape[axis]));
     TensorId id = operand;
     while (is_transparent(node(producer(id)).op) && !forced_.count(id)) {
       const Node& view = node(producer(id));
-      if (op_class(view.op) != OpClass::View || view.op == OpKind::Pad) return false;
+      if (op_class(view.op) != OpClass::View || view.op == OpKind::Pad) return std::nullopt;
       index = through_view(graph_, view, index);
       id = view.inputs[0];
     }
-    return ravel(index, graph_.type(id).shape).is_affine();
+    return ravel(index, graph_.type(id).shape);
   }
 
   // ---- groups

@@ -7,6 +7,7 @@
 // point too ("full"). Members see each other's values of the same point only.
 #pragma once
 
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ struct FusionRequest {
   std::set<TensorId>
       separate;        ///< members that must start a group (to keep to a kernel's bindings)
   int recompute = 32;  ///< Target::recompute
+  std::int64_t straight_product =
+      std::numeric_limits<std::int64_t>::max();  ///< Target::straight_product
 };
 
 Fusion fuse(const Graph& graph, const FusionRequest& request);

@@ -143,6 +143,27 @@ TEST(Fusion, TheBackwardOfASelectiveScanKeepsNoStates) {
   EXPECT_LE(scan(false).plan->memory().temps, sequence + states / 16);
 }
 
+TEST(Fusion, AnOperandAlongTheSumIsCopiedStraightForALargeProduct) {
+  Target target = gpu();
+  target.straight_product = 100 * 20 * 30;
+  const auto product = [&](std::int64_t rows, bool turned, bool broadcast) {
+    return names(planned(
+        [&] {
+          const Tensor a = tensor_input("a", {2, rows / 2, 20});
+          Tensor b = tensor_input("b", turned ? Shape{30, 20} : Shape{20, 30});
+          if (turned) b = swap_axes(b, 0, 1);
+          return broadcast ? matmul(a, broadcast_to(reshape(b, {1, 20, 30}), {2, 20, 30}))
+                           : matmul(reshape(a, {rows, 20}), b);
+        },
+        target));
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(product(100, true, false), (Names{"permute", "matmul"}));
+  EXPECT_EQ(product(98, true, false), (Names{"matmul"})) << "too small";
+  EXPECT_EQ(product(100, false, false), (Names{"matmul"})) << "straight as it is";
+  EXPECT_EQ(product(100, true, true), (Names{"matmul"})) << "would be copied for each of a batch";
+}
+
 TEST(Fusion, KeepsToTheBindingsOfTheTarget) {
   Target target = gpu();
   target.max_bindings = 4;

@@ -23,6 +23,7 @@ Target gpu_like() {
   target.max_bindings = 8;
   target.passes.parallelism = 64;
   target.passes.product_tiles = 264;
+  target.straight_product = 64;
   return target;
 }
 
