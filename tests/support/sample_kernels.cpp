@@ -145,9 +145,9 @@ Kernel permute() {
 }
 
 // y[a, b] = relu(x[a, b] + bias[b])·z[b, a], large enough to go by quads, but not z.
-Kernel quads() {
-  constexpr std::int64_t rows = 516, columns = 256;
-  KernelBuilder b("quads");
+Kernel quads(std::int64_t rows) {
+  constexpr std::int64_t columns = 256;
+  KernelBuilder b("quads_" + std::to_string(rows));
   const Index i = b.outer(rows), j = b.outer(columns);
   const int x = b.input(rows * columns), bias = b.input(columns), z = b.input(rows * columns),
             y = b.output(rows * columns), sum = b.output(rows * columns);
@@ -334,7 +334,7 @@ std::vector<Kernel> sample_kernels() {
   kernels.push_back(
       float_ops("logarithms", {OpKind::Log, OpKind::Log1p, OpKind::Sin, OpKind::Cos}));
   for (Kernel k : {integer_ops(), bool_ops(), constants(), pad(), gather(), flip_concat(),
-                   permute(), in_place(), quads()}) {
+                   permute(), in_place(), quads(516), quads(520)}) {
     kernels.push_back(std::move(k));
   }
   for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{

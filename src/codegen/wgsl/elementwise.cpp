@@ -1,11 +1,17 @@
 // Kernels without inner variables: a thread computes one point of the outer space, or, where there
 // are many and they lie side by side, four.
+#include <algorithm>
+
 #include "codegen/wgsl/generators.hpp"
 #include "codegen/wgsl/quads.hpp"
 
 namespace tensorgrad::wgsl {
 
 namespace {
+
+// Where something is read across its rows, as in a transpose, neighbouring threads take the same
+// quad of this many rows, and what memory hands out at a time (32 bytes) is used up at once.
+constexpr std::int64_t kTurnedRows = 8;
 
 /// Decides the grid and prints which of `points` this thread has.
 void place_thread(Module& module, std::int64_t points, const char* name) {
@@ -20,6 +26,18 @@ void place_thread(Module& module, std::int64_t points, const char* name) {
   out.close();
 }
 
+/// Whether something is read across its rows: neighbours along the variable before `last`.
+bool reads_turned(const Kernel& kernel, int last) {
+  int before = last - 1;
+  while (before > 0 && kernel.vars[static_cast<std::size_t>(before)].extent == 1) --before;
+  if (before < 0 || kernel.vars[static_cast<std::size_t>(before)].extent % kTurnedRows != 0)
+    return false;
+  return std::any_of(kernel.exprs.begin(), kernel.exprs.end(), [&](const Expr& e) {
+    return e.kind == Expr::Kind::Load && e.index.is_affine() && e.index.stride(before) == 1 &&
+           e.index.stride(last) > 1;
+  });
+}
+
 bool emit_quads(Module& module) {
   constexpr std::int64_t kMany = 1 << 17;
   const Kernel& kernel = module.kernel;
@@ -32,16 +50,22 @@ bool emit_quads(Module& module) {
   Quads quads(module, last);
   if (quads.claim() == 0) return false;
 
-  place_thread(module, points / 4, "quad");
   Writer& out = module.main;
-  const bool several = along < points;
+  const bool several = along < points, turned = several && reads_turned(kernel, last);
+  place_thread(module, points / 4, turned ? "thread" : "quad");
   std::string number = "quad";
   Body outer(module, out);
-  if (several) {
+  if (turned) {
+    out.line("let across = thread / " + unsigned_text(kTurnedRows) + " % " +
+             unsigned_text(along / 4) + ";");
+    out.line("let row = thread / " + unsigned_text(kTurnedRows * along / 4) + " * " +
+             unsigned_text(kTurnedRows) + " + thread % " + unsigned_text(kTurnedRows) + ";");
+    out.line("let quad = row * " + unsigned_text(along / 4) + " + across;");
+  } else if (several) {
     out.line("let across = quad % " + unsigned_text(along / 4) + ";");
     out.line("let row = quad / " + unsigned_text(along / 4) + ";");
-    number = "across";
   }
+  if (several) number = "across";
   out.line("let first = 4u * " + number + ";");
   if (several) outer.unravel("row", 0, last);
   const Index linear = outer.linear(0, kernel.outer_count);
