@@ -2,6 +2,10 @@
 // through it on the calling thread and the pool. Nothing of ours is allocated after `load`.
 #include "runtime/cpu/backend.hpp"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -14,23 +18,27 @@ namespace tensorgrad::cpu {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kLine = 64, kHugePage = std::size_t{2} << 20;
 
-/// Zeroed memory at a multiple of 64 bytes, that much longer than asked so that no two blocks of
-/// different owners share a cache line.
+/// Zeroed memory in whole cache lines, so that no two blocks of different owners share one; large
+/// blocks in whole huge pages where the system has them: fewer addresses to look up.
 class AlignedMemory {
  public:
   AlignedMemory() = default;
   AlignedMemory(std::size_t bytes, const std::string& what) {
     check_memory("cpu", what, static_cast<std::int64_t>(bytes));
+    const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kLine;
     const std::size_t rounded =
-        (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-    memory_.reset(static_cast<char*>(std::aligned_alloc(kAlignment, rounded)));
+        (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    memory_.reset(static_cast<char*>(std::aligned_alloc(alignment, rounded)));
     if (!memory_) {
       throw DeviceError("cpu: out of memory: " + what + " needs " +
                         bytes_text(static_cast<std::int64_t>(bytes)) +
                         ", which the system refuses.");
     }
+#ifdef MADV_HUGEPAGE
+    if (alignment == kHugePage) madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // or without
+#endif
     std::memset(memory_.get(), 0, rounded);
   }
   char* get() const { return memory_.get(); }
@@ -89,7 +97,7 @@ class CpuBackend final : public Backend {
     target_.name = "cpu";
     target_.whole_buffers = false;
     target_.max_bindings = 64;
-    target_.alignment = kAlignment;
+    target_.alignment = kLine;
     target_.passes.parallelism = options.threads;
     target_.recompute = 8;  // a block's values are in the first cache, not in registers
     // Causal attention is faster as one kernel from about 200 keys on, without a mask from about
@@ -227,9 +235,7 @@ class CpuBackend final : public Backend {
     Needs needs = needs_;
     needs.cover(more);
     const auto threads = static_cast<std::size_t>(pool_.threads());
-    const auto lines = [](std::size_t bytes) {
-      return (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
-    };
+    const auto lines = [](std::size_t bytes) { return (bytes + 2 * kLine - 1) / kLine * kLine; };
     const std::size_t registers = lines(needs.registers),
                       slots = lines(needs.slots * sizeof(void*)),
                       bases = lines(needs.bases * sizeof(float*)), scratch = lines(needs.scratch);
