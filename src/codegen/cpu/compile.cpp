@@ -412,7 +412,6 @@ class Compiler {
     }
   }
 
-  /// Stores come at the end of their section, after everything has been read.
   /// Whether a store before `s` may overwrite what it stores, a value read where it lies.
   bool is_overwritten(const Sink& s) const {
     const ValueNode& value = node(s.value);
@@ -422,6 +421,7 @@ class Compiler {
     });
   }
 
+  /// Stores come at the end of their section, after everything has been read.
   void emit_store(const Sink& s, Level where, std::vector<Instruction>& stores) {
     Instruction i;
     i.mask = s.mask;

@@ -1,5 +1,7 @@
 #include "codegen/wgsl/matmul_tile.hpp"
 
+#include "ir/ceil_div.hpp"
+
 namespace tensorgrad::wgsl {
 
 namespace {
@@ -34,7 +36,7 @@ const MatMulTile* fastest(const TileRequest& request, const Workgroups& workgrou
   for (const Choice& c : kChoices) {
     const double peak = request.turned ? c.turned : c.straight;
     if (peak == 0 || request.k < c.k || !fits(c.tile, c.least)) continue;
-    const std::int64_t rounds = (workgroups(c.tile) + c.round - 1) / c.round;
+    const std::int64_t rounds = ceil_div(workgroups(c.tile), c.round);
     const std::int64_t room = rounds * c.round * c.tile.m * c.tile.n;
     const double rate = peak * static_cast<double>(request.batch * request.m * request.n) /
                         static_cast<double>(room);
@@ -49,7 +51,7 @@ std::optional<MatMulTile> choose_tile(const TileRequest& request, const WgslLimi
   const std::int64_t batch = request.batch, m = request.m, n = request.n, k = request.k;
   if (m < 8 || n < 8 || k < 8 || m * n * k < (1 << 15)) return std::nullopt;
   const auto workgroups = [&](const MatMulTile& t) {
-    return batch * ((m + t.m - 1) / t.m) * ((n + t.n - 1) / t.n);
+    return batch * ceil_div(m, t.m) * ceil_div(n, t.n);
   };
   const auto allowed = [&](const MatMulTile& t) {
     return t.threads() <= limits.invocations &&
