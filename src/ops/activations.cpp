@@ -10,23 +10,40 @@ Tensor leaky_relu(Operand operand, double alpha) {
   return where(greater(x, 0.0), x, x * alpha);
 }
 
-// x·Φ(x), Φ the normal distribution function
+namespace {
+
+// y = f(x) with f' computed beside it, from the same parts: a step then keeps the slope, not x, and
+// the way back is one product.
+Tensor with_slope(const Tensor& y, const Tensor& x, const Tensor& slope) {
+  return with_gradient(y, {x}, [=](const Tensor& g) -> std::vector<Tensor> { return {g * slope}; });
+}
+
+}  // namespace
+
+// x·Φ(x), Φ the normal distribution function; its slope is Φ(x) + x·φ(x) with φ = Φ'.
+// The other form has Φ(x) = (1 + tanh(t(x)))/2 in its place, whose slope is 2·Φ(x)·(1 −
+// Φ(x))·t'(x).
 Tensor gelu(Operand operand, GeluOptions options) {
   SiteScope scope(operand.site());
   const Tensor x = float_tensor("gelu", operand);
   if (options.approximate == GeluForm::Tanh) {
-    constexpr double kSqrt2OverPi = 0.7978845608028654;
-    const Tensor inner = kSqrt2OverPi * (x + 0.044715 * (x * square(x)));
-    return 0.5 * x * (1.0 + tanh(inner));
+    constexpr double kSqrt2OverPi = 0.7978845608028654, kCubic = 0.044715;
+    const Tensor x2 = square(x);
+    const Tensor below = 0.5 + 0.5 * tanh(x * (kSqrt2OverPi + (kSqrt2OverPi * kCubic) * x2));
+    const Tensor steepness = 2 * kSqrt2OverPi + (6 * kSqrt2OverPi * kCubic) * x2;
+    return with_slope(x * below, x, below + x * steepness * (below - below * below));
   }
-  constexpr double kSqrtHalf = 0.7071067811865476;
-  return 0.5 * x * (1.0 + erf(x * kSqrtHalf));
+  constexpr double kSqrtHalf = 0.7071067811865476, kLogSqrt2Pi = 0.9189385332046727;
+  const Tensor below = 0.5 + 0.5 * erf(x * kSqrtHalf);
+  const Tensor density = exp(-0.5 * (x * x) - kLogSqrt2Pi);
+  return with_slope(x * below, x, below + x * density);
 }
 
 Tensor silu(Operand operand) {
   SiteScope scope(operand.site());
   const Tensor x = float_tensor("silu", operand);
-  return x * sigmoid(x);
+  const Tensor s = sigmoid(x), y = x * s;
+  return with_slope(y, x, s + y * (1.0 - s));
 }
 
 // x for x > 0, else α(eˣ − 1). The inner where keeps expm1 of a large x out of the gradient.

@@ -24,6 +24,11 @@ namespace tensorgrad::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// maxps and minps give their second operand if either is NaN.
+#undef TENSORGRAD_MAX_GIVES_SECOND
+#define TENSORGRAD_MAX_GIVES_SECOND \
+  (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+
 // c0 + c1 x + c2 x^2 + ..., as two interleaved Horner chains in x^2: the chains are what
 // the machine waits for, not the number of operations.
 template <class D, class V, class T>
@@ -78,10 +83,14 @@ template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
   V k;
   // exp(89) overflows and exp(-104) is less than half of the smallest subnormal.
-  const auto inside = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
+  const auto inside = hn::Min(hn::Set(d, 89.0f), hn::Max(hn::Set(d, -104.0f), x));
   const auto p = reduced_expm1(d, inside, k);
   const auto y = scale_by_power_of_2(d, hn::Add(p, hn::Set(d, 1.0f)), k);
+#if TENSORGRAD_MAX_GIVES_SECOND
+  return y;  // NaN came through
+#else
   return hn::IfThenElse(hn::IsNaN(x), x, y);
+#endif
 }
 
 // 2^k expm1(r) + (2^k - 1). For k = 0 that is expm1(r) itself: no cancellation.
@@ -201,10 +210,60 @@ HWY_INLINE V tanh(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
+#if HWY_TARGET == HWY_AVX3
+// erf by a table in registers: 16 pieces around k 33/128, each c0 + r p(r) with r = |x| - k 33/128
+// (fit 2^-24.7). In the first, c0 is r.
+template <class D, class V>
+HWY_INLINE V erf_by_table(D d, V x) {
+  HWY_ALIGN static constexpr float kTable[6][16] = {
+      {0.0f, 0x1.236bfp-2f, 0x1.117892p-1f, 0x1.73b102p-1f, 0x1.b5e63p-1f, 0x1.dd0788p-1f,
+       0x1.f14e82p-1f, 0x1.fa84fep-1f, 0x1.fe308p-1f, 0x1.ff789ep-1f, 0x1.ffdd18p-1f, 0x1.fff81p-1f,
+       0x1.fffe68p-1f, 0x1.ffffb8p-1f, 0x1.fffff4p-1f, 0x1.fffffep-1f},
+      {0x1.06eba8p-3f, 0x1.0e4a08p+0f, 0x1.bada5ap-1f, 0x1.3da26ep-1f, 0x1.8eed36p-2f,
+       0x1.b6a856p-3f, 0x1.a64de6p-4f, 0x1.63f3f6p-5f, 0x1.06ae14p-6f, 0x1.536fc2p-8f,
+       0x1.8005f2p-10f, 0x1.7c62ap-12f, 0x1.49e182p-14f, 0x1.f4f152p-17f, 0x1.4d025cp-19f,
+       0x1.37ceap-22f},
+      {0x1.edddd8p-23f, -0x1.16baaap-2f, -0x1.c8af2cp-2f, -0x1.eb564ap-2f, -0x1.9b64fp-2f,
+       -0x1.1abb64p-2f, -0x1.46a1bp-3f, -0x1.41323cp-4f, -0x1.0ee34p-5f, -0x1.89c8a2p-7f,
+       -0x1.eefadp-9f, -0x1.0da26ep-10f, -0x1.fe1db2p-13f, -0x1.a384e4p-15f, -0x1.2c42c4p-17f,
+       0x1.87173ep-18f},
+      {-0x1.812adcp-2f, -0x1.3879b4p-2f, -0x1.147f32p-3f, 0x1.4cb4e4p-5f, 0x1.2bb5c2p-3f,
+       0x1.53b846p-3f, 0x1.0a7362p-3f, 0x1.471cb6p-4f, 0x1.48b2p-5f, 0x1.144b18p-6f, 0x1.896864p-8f,
+       0x1.de27c2p-10f, 0x1.f2b142p-12f, 0x1.bff9d4p-14f, 0x1.5b8f58p-16f, 0x1.8d59bcp-15f},
+      {0x1.191a8ep-12f, 0x1.0847d2p-3f, 0x1.753bcep-3f, 0x1.262d8cp-3f, 0x1.e07556p-5f,
+       -0x1.d5aa36p-7f, -0x1.813adap-5f, -0x1.76d33ep-5f, -0x1.f1ab44p-6f, -0x1.002c2cp-6f,
+       -0x1.aca828p-8f, -0x1.2a4bep-9f, -0x1.5df68ap-11f, -0x1.5d125cp-13f, -0x1.29c22p-15f,
+       -0x1.792d5p-11f},
+      {0x1.c6cb6cp-4f, 0x1.3e72cap-4f, 0x1.7269fap-9f, -0x1.cd8ba8p-5f, -0x1.152edap-4f,
+       -0x1.586b0cp-5f, -0x1.411376p-7f, 0x1.289cf2p-7f, 0x1.a80c28p-7f, 0x1.3340b4p-7f,
+       0x1.40f0acp-8f, 0x1.07b8e4p-9f, 0x1.61c9bcp-11f, 0x1.8b1dd2p-13f, 0x1.73c74p-15f,
+       -0x1.47d27ap-8f},
+  };
+  const auto ax = V{_mm512_min_ps(_mm512_set1_ps(3.96f), hn::Abs(x).raw)};  // NaN stays NaN
+  const auto magic = hn::Set(d, 0x1.8p23f);  // leaves k in the low bits
+  const auto shifted = hn::MulAdd(ax, hn::Set(d, 128.0f / 33), magic);
+  const auto whole = hn::Sub(shifted, magic);
+  const auto r = hn::NegMulAdd(whole, hn::Set(d, 33.0f / 128), ax);
+  const __m512i k = _mm512_castps_si512(shifted.raw);  // the machine looks at 4 bits of it
+  const auto c = [&](int i) HWY_ATTR -> V {
+    return V{_mm512_permutexvar_ps(k, _mm512_load_ps(kTable[i]))};
+  };
+  auto p = hn::MulAdd(c(5), r, c(4));
+  p = hn::MulAdd(p, r, c(3));
+  p = hn::MulAdd(p, r, c(2));
+  p = hn::MulAdd(p, r, c(1));
+  const auto first = hn::Eq(whole, hn::Zero(d));
+  return hn::CopySign(hn::MulAdd(p, r, hn::IfThenElse(first, ax, c(0))), x);
+}
+#endif
+
 // Two polynomials and no division: |x| + |x| p(x^2) up to 0.93 (fit 2^-25.7), and beyond it
 // 1 - 2^q(|x|) with q = log2 of 1 - erf (fit 2^-26.5 up to 3.96, where erf rounds to 1).
 template <class D, class V>
 HWY_INLINE V erf(D d, V x) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(D()) == 16) return erf_by_table(d, x);
+#endif
   const hn::RebindToSigned<D> di;
   const auto one = hn::Set(d, 1.0f);
   const auto ax = hn::Min(hn::Abs(x), hn::Set(d, 3.96f));
@@ -354,11 +413,6 @@ HWY_INLINE V pow(D d, V x, V y) {
   result = hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::IsNaN(y)), nan, result);
   return hn::IfThenElse(hn::Or(hn::Eq(y, zero), hn::Eq(x, one)), one, result);
 }
-
-// maxps and minps give their second operand if either is NaN.
-#undef TENSORGRAD_MAX_GIVES_SECOND
-#define TENSORGRAD_MAX_GIVES_SECOND \
-  (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 
 // The larger (smaller) of two; NaN if either is NaN.
 template <class D, class V>
