@@ -16,6 +16,7 @@
 // machine of the same vector unit.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,13 @@ struct GemmBlock {
 
   int64_t rows() const { return row_end - row_begin; }
   int64_t cols() const { return col_end - col_begin; }
+};
+
+// What the epilogue of a block will read or write beside C, element by element: arrays that lie as
+// C does, each given by the element that belongs to the block's first. They are fetched while the
+// product is computed. Null is none.
+struct GemmBeside {
+  std::array<const float*, 2> at{};
 };
 
 enum class GemmKind : uint8_t {
@@ -84,7 +92,7 @@ class Gemm {
   // strides of the shape; it may be in C itself or in memory of the caller's own. Different
   // tasks may run at the same time, one task may not.
   virtual void run(size_t task, const GemmBlock& block, const float* a, const float* b, float* c,
-                   void* scratch) const = 0;
+                   void* scratch, const GemmBeside& beside = {}) const = 0;
 
   // prepare() and all blocks of a task into C, for callers without an epilogue.
   void run_task(size_t task, const float* a, const float* b, float* c, void* scratch) const;

@@ -68,7 +68,7 @@ class DnnlGemm final : public Gemm {
   void prepare(size_t, const float*, const float*, void*) const override {}
 
   void run(size_t task, const GemmBlock& block, const float* a, const float* b, float* c,
-           void* scratch) const override {
+           void* scratch, const GemmBeside&) const override {
     const OneOmpThread one;
     const GemmShape& s = shape_;
     Task& own = primitives_[task];

@@ -46,7 +46,7 @@ struct Kernels {
   int64_t (*packed_b_floats)(const Plan&, int64_t cols);
   void (*pack_b)(const Plan&, const float* b, int64_t col_begin, int64_t col_end, float* packed);
   void (*run)(const Plan&, const GemmBlock&, const GemmBlock& task, const float* a, const float* b,
-              float* c, float* scratch);
+              float* c, float* scratch, const GemmBeside&);
 };
 
 constexpr int64_t kPage = 1024;  // floats
@@ -125,10 +125,24 @@ struct Strip {
   int64_t a_row, a_col;
   int64_t k;
   int64_t ldc;
-  bool add;         // to what C holds, from an earlier piece of k
-  int64_t b_ahead;  // what to prefetch of B: its rows may be pages apart, which the hardware
-                    // does not foresee. 0 if B is packed: behind it is another worker's memory.
+  bool add;           // to what C holds, from an earlier piece of k
+  int64_t b_ahead;    // what to prefetch of B: its rows may be pages apart, which the hardware
+                      // does not foresee. 0 if B is packed: behind it is another worker's memory.
+  GemmBeside beside;  // of the strip's first element of C
 };
+
+// Fetches what will be wanted beside `rows` rows of C, from column j on.
+template <int V>
+HWY_INLINE void fetch_beside(const Strip& s, int rows, int64_t j) {
+  for (const float* at : s.beside.at) {
+    if (at == nullptr) continue;
+    for (int i = 0; i < rows; ++i) {
+      const float* row = at + i * s.ldc + j;
+      TENSORGRAD_UNROLL
+      for (int v = 0; v < V; ++v) __builtin_prefetch(row + v * kLanes);
+    }
+  }
+}
 
 // One register tile. With kPart, its last vector has `part` columns only; the loads of B are
 // then masked, or B is padded.
@@ -199,6 +213,7 @@ void strip(const Strip& s, const float* b, int64_t ldb, bool packed, float* c, i
   constexpr int64_t kPanel = 2 * kLanes;
   int64_t j = 0;
   for (; j + kPanel <= cols; j += kPanel) {
+    fetch_beside<2>(s, R, j);
     tile<R, 2, false>(s, packed ? b + j * s.k : b + j, packed ? kPanel : ldb, c + j, kLanes);
   }
   const int64_t left = cols - j;
@@ -316,10 +331,15 @@ void pack_b(const Plan& plan, const float* b, int64_t col_begin, int64_t col_end
   }
 }
 
+HWY_INLINE GemmBeside from(GemmBeside beside, int64_t offset) {
+  for (const float*& at : beside.at) at = at == nullptr ? nullptr : at + offset;
+  return beside;
+}
+
 // One item of the batch. `packed` are B's panels for the columns [packed_begin, packed_end).
 void run_tiles(const Plan& plan, const GemmBlock& block, const float* a, const float* b,
                const float* packed, int64_t packed_begin, int64_t packed_end, float* c,
-               float* pack_a) {
+               float* pack_a, const GemmBeside& beside) {
   const GemmShape& s = plan.shape;
   const int64_t pieces = depth_pieces(s.k);
   const int64_t rows = block.rows(), strips = (rows + kRows - 1) / kRows;
@@ -335,10 +355,12 @@ void run_tiles(const Plan& plan, const GemmBlock& block, const float* a, const f
         const int height = static_cast<int>(rows * (i + 1) / strips - r0);
         const float* rows_of_a = a + (block.row_begin + r0) * s.a_row + k0 * s.a_col;
         const int64_t b_ahead = packed != nullptr ? 0 : kPrefetch * s.b_row;
-        Strip strip{rows_of_a, s.a_row, s.a_col, depth, s.ldc, p > 0, b_ahead};
+        const int64_t at = r0 * s.ldc + j - block.col_begin;
+        Strip strip{rows_of_a, s.a_row, s.a_col, depth, s.ldc, p > 0, b_ahead, {}};
+        if (p + 1 == pieces) strip.beside = from(beside, at);
         if (plan.pack_a != PackA::None) pack_strip(plan.pack_a, strip, height, pack_a);
-        strip_of(height, std::make_integer_sequence<int, kRows>())(
-            strip, bp, s.b_row, packed != nullptr, c + r0 * s.ldc + j - block.col_begin, cols);
+        strip_of(height, std::make_integer_sequence<int, kRows>())(strip, bp, s.b_row,
+                                                                   packed != nullptr, c + at, cols);
       }
     }
   }
@@ -495,7 +517,7 @@ HWY_INLINE void fetch(const float* x, int64_t rows, int64_t row, int64_t cols, i
 }
 
 void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, const float* a,
-               const float* b, float* c, float* scratch) {
+               const float* b, float* c, float* scratch, const GemmBeside& beside) {
   const GemmShape& s = plan.shape;
   for (int64_t item = block.batch_begin; item < block.batch_end; ++item) {
     const float* ai = a + item * s.a_batch;
@@ -514,7 +536,8 @@ void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, 
         if (plan.pack_b == PackB::Item) pack_b(plan, bi, block.col_begin, block.col_end, panels);
         run_tiles(plan, block, ai, bi, plan.pack_b == PackB::None ? nullptr : panels,
                   plan.pack_b == PackB::Task ? task.col_begin : block.col_begin,
-                  plan.pack_b == PackB::Task ? task.col_end : block.col_end, ci, scratch);
+                  plan.pack_b == PackB::Task ? task.col_end : block.col_end, ci, scratch,
+                  from(beside, ci - c));
         break;
       case Method::Dots:
       case Method::Axpys:
@@ -583,8 +606,8 @@ class PortableGemm final : public Gemm {
   }
 
   void run(size_t task, const GemmBlock& block, const float* a, const float* b, float* c,
-           void* scratch) const override {
-    kernels_.run(plan_, block, task_bounds_[task], a, b, c, static_cast<float*>(scratch));
+           void* scratch, const GemmBeside& beside) const override {
+    kernels_.run(plan_, block, task_bounds_[task], a, b, c, static_cast<float*>(scratch), beside);
   }
 
  private:

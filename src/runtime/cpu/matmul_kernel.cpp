@@ -28,6 +28,7 @@ class MatMulKernel final : public CpuKernel {
     collapse_batch();
     make_product();
     make_epilogue(context);
+    find_beside();
   }
 
   bool fits() const { return fits_; }
@@ -292,6 +293,28 @@ class MatMulKernel final : public CpuKernel {
     }
   }
 
+  /// The arrays that the epilogue goes through as it goes through the product.
+  void find_beside() {
+    if (!epilogue_ || !outer_vars_.empty()) return;
+    const Index product = product_index();
+    std::size_t count = 0;
+    const auto add = [&](int binding, const Index& index) {
+      const Binding& b = kernel_.bindings[static_cast<std::size_t>(binding)];
+      bool alike = b.dtype == DType::F32 && index.is_affine();
+      for (int v = 0; alike && v < kernel_.outer_count; ++v)
+        alike = extent(v) == 1 || index.stride(v) == product.stride(v);
+      if (!alike || count == beside_.at.size()) return;
+      const float* at = bases_[static_cast<std::size_t>(binding)] + index.constant();
+      if (at == c_base_ || std::find(beside_.at.begin(), beside_.at.end(), at) != beside_.at.end())
+        return;
+      beside_.at[count++] = at;
+    };
+    for (const Expr& e : kernel_.exprs) {
+      if (e.kind == Expr::Kind::Load && e.guards.empty()) add(e.binding, e.index);
+    }
+    for (const Store& s : kernel_.stores) add(s.binding, s.index);
+  }
+
   // ---- running
 
   void run_task(const Workers& workers, std::size_t worker, const Outer& outer,
@@ -306,7 +329,9 @@ class MatMulKernel final : public CpuKernel {
     for (std::size_t k = 0; k < blocks.size(); ++k) {
       const GemmBlock& block = blocks[k];
       float* c = target_ >= 0 ? c_base_ + outer.c + block.c_offset : block_memory;
-      gemm_->run(task, block, a, b, c, scratch);
+      GemmBeside beside = beside_;
+      for (const float*& at : beside.at) at = at == nullptr ? nullptr : at + block.c_offset;
+      gemm_->run(task, block, a, b, c, scratch, beside);
       if (!epilogue_) continue;
       if (target_ < 0) memory.bases[c_binding_] = block_memory - block.c_offset;
       run_epilogue(memory, outer, boxes_[task][k]);
@@ -350,6 +375,7 @@ class MatMulKernel final : public CpuKernel {
   std::size_t block_bytes_ = 0;
   float *a_base_ = nullptr, *b_base_ = nullptr, *c_base_ = nullptr;
   std::optional<BoundTape> epilogue_;
+  GemmBeside beside_;                                 // of the product's first element
   std::vector<std::vector<int>> outer_dims_;          // of the epilogue, by outer variable
   std::vector<std::vector<std::vector<Box>>> boxes_;  // by task and block
 };
