@@ -30,6 +30,9 @@ struct Target {
   /// Multiply-adds of a matrix product from which its right operand, if it lies along the sum, is
   /// first copied to lie along the columns: a tile takes that in faster.
   std::int64_t straight_product = std::numeric_limits<std::int64_t>::max();
+  /// Kernels write into a joined tensor, or one in another order, where that leaves runs of so many
+  /// elements; shorter ones are gathered by a copy.
+  std::int64_t shortest_run = 16;
 };
 
 enum class BufferRole : std::uint8_t {

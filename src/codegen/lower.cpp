@@ -533,4 +533,17 @@ LoweredKernel lower_copy(const Graph& graph, const Fusion& fusion, TensorId sour
   return Lowerer(graph, fusion, -1).lower_copy(source);
 }
 
+void drop_binding(Kernel& kernel, std::size_t binding) {
+  kernel.bindings.erase(kernel.bindings.begin() + static_cast<std::ptrdiff_t>(binding));
+  const auto renumber = [&](int& b) {
+    if (b > static_cast<int>(binding)) --b;
+  };
+  for (Expr& e : kernel.exprs) renumber(e.binding);
+  for (Store& s : kernel.stores) renumber(s.binding);
+  if (!kernel.special) return;
+  for (auto* operands : {&kernel.special->inputs, &kernel.special->outputs}) {
+    for (StridedOperand& operand : *operands) renumber(operand.binding);
+  }
+}
+
 }  // namespace tensorgrad

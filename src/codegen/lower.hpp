@@ -23,4 +23,7 @@ LoweredKernel lower_copy(const Graph& graph, const Fusion& fusion, TensorId sour
 /// `matmul_add_relu`: the ops of the nodes, the first few, in order.
 std::string kernel_name(const Graph& graph, const std::vector<NodeId>& nodes);
 
+/// Takes a binding away that nothing uses any more.
+void drop_binding(Kernel& kernel, std::size_t binding);
+
 }  // namespace tensorgrad

@@ -6,6 +6,7 @@
 
 #include "codegen/lower.hpp"
 #include "codegen/update.hpp"
+#include "codegen/write_through.hpp"
 #include "schedule/buffers.hpp"
 #include "schedule/fusion.hpp"
 
@@ -279,8 +280,12 @@ class Planner {
           fits = false;
         }
       }
-      if (fits) return;
+      if (fits) break;
     }
+    write_through(
+        graph_, plan_.target.shortest_run,
+        [&](TensorId id) { return !plan_.places.count(id) && !request_.stored.count(id); },
+        lowered_);
   }
 
   void relieve(const Group& group, const LoweredKernel& kernel) {
@@ -546,15 +551,6 @@ class Planner {
       }
     }
     plan_.kernels.push_back(std::move(kernel));
-  }
-
-  static void drop_binding(Kernel& kernel, std::size_t dropped) {
-    kernel.bindings.erase(kernel.bindings.begin() + static_cast<std::ptrdiff_t>(dropped));
-    const auto renumber = [&](int& binding) {
-      if (binding > static_cast<int>(dropped)) --binding;
-    };
-    for (Expr& e : kernel.exprs) renumber(e.binding);
-    for (Store& s : kernel.stores) renumber(s.binding);
   }
 
   void name_results() {

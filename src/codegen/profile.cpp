@@ -42,9 +42,12 @@ std::string escaped(const std::string& text) {
 
 KernelCost kernel_cost(const Kernel& kernel) {
   KernelCost cost;
-  for (const Binding& b : kernel.bindings)
-    cost.bytes += 4 * b.elements * ((b.read ? 1 : 0) + (b.written ? 1 : 0));
+  for (const Binding& b : kernel.bindings) cost.bytes += b.read ? 4 * b.elements : 0;
+  for (const Store& s : kernel.stores)  // a part of what is bound, perhaps
+    cost.bytes += 4 * kernel.outer_size() * (s.inner ? kernel.inner_size() : 1);
   if (kernel.special) {
+    for (const StridedOperand& output : kernel.special->outputs)
+      cost.bytes += output.binding >= 0 ? 4 * output.type.shape.size() : 0;
     cost.flops = special_flops(*kernel.special);
     return cost;
   }

@@ -24,6 +24,7 @@ Target gpu_like() {
   target.passes.parallelism = 64;
   target.passes.product_tiles = 264;
   target.straight_product = 64;
+  target.shortest_run = 1;
   return target;
 }
 

@@ -261,8 +261,13 @@ class Maker {
     if (w.rank() >= 1 && w.shape(w.rank() == 1 ? -1 : -2) == x.shape(-1) && x.rank() >= 1) {
       if (w.rank() <= 2) return add(matmul(x, w) * 0.3);
     }
-    if (x.rank() >= 2)
-      return add(matmul(x, swap_axes(x, -1, -2)) * 0.2);  // batched, a transpose read in place
+    if (x.rank() >= 2) {
+      const Tensor square = matmul(x, swap_axes(x, -1, -2)) * 0.2;  // a transpose read in place
+      if (pick(0, 3) > 0) return add(square);
+      // Products side by side, read by another.
+      const Tensor joined = concat({square, matmul(square, x) * 0.2}, -1);
+      return add(matmul(joined, swap_axes(joined, -1, -2)) * 0.1);
+    }
     add(matmul(x, x) * 0.2);
   }
 

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/cpu/normalise.hpp"
+#include "codegen/normalise.hpp"
 #include "tensorgrad/kernel.hpp"
 
 namespace tensorgrad::cpu {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "codegen/cpu/parts.hpp"
+#include "codegen/parts.hpp"
 
 namespace tensorgrad::cpu {
 

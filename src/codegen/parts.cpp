@@ -1,9 +1,9 @@
-#include "codegen/cpu/parts.hpp"
+#include "codegen/parts.hpp"
 
 #include <algorithm>
 #include <set>
 
-namespace tensorgrad::cpu {
+namespace tensorgrad {
 
 namespace {
 
@@ -119,4 +119,4 @@ std::vector<Kernel> cut_into_parts(const Kernel& kernel) {
   return parts;
 }
 
-}  // namespace tensorgrad::cpu
+}  // namespace tensorgrad

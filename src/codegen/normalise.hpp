@@ -1,4 +1,4 @@
-// The first step from kernel IR to CPU code: the same kernel over variables that suit its index
+// A kernel over variables that suit its index
 // maps. A variable that maps divide (i / 12, i % 12) is cut in two, so that the quotients vanish;
 // variables that all maps treat as one are joined. What is left is nearly always affine.
 #pragma once
@@ -7,7 +7,7 @@
 
 #include "tensorgrad/kernel.hpp"
 
-namespace tensorgrad::cpu {
+namespace tensorgrad {
 
 /// More variables than this are never made.
 inline constexpr int kMaxDims = 16;
@@ -35,4 +35,4 @@ void for_each_index(K& kernel, Fn fn) {
   for (auto& s : kernel.stores) fn(s.index);
 }
 
-}  // namespace tensorgrad::cpu
+}  // namespace tensorgrad

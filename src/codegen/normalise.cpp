@@ -1,10 +1,10 @@
-#include "codegen/cpu/normalise.hpp"
+#include "codegen/normalise.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
-namespace tensorgrad::cpu {
+namespace tensorgrad {
 
 namespace {
 
@@ -175,4 +175,4 @@ Normalised normalise(const Kernel& kernel, const NormaliseOptions& options) {
   return Normaliser(kernel, options).run();
 }
 
-}  // namespace tensorgrad::cpu
+}  // namespace tensorgrad
