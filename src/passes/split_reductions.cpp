@@ -34,11 +34,15 @@ std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism) {
     const std::int64_t results = graph.type(node.output()).shape.size(),
                        terms = shape.size() / results;
     if (terms < kLongReduction || results >= 64 * parallelism) return keep(out, node, inputs);
-    // The outermost reduced axis is cut into `parts`: [.., n, ..] → [.., parts, n/parts, ..].
+    // The outermost reduced axis, with those that follow it at once, is cut into `parts`:
+    // [.., n, ..] → [.., parts, n/parts, ..].
     const std::vector<int>& axes = std::get<AxesAttr>(node.attrs).axes;
     const int axis = axes.front();
+    int end = axis;
+    std::int64_t length = 1;
+    for (; std::binary_search(axes.begin(), axes.end(), end); ++end) length *= shape[end];
     const std::int64_t wanted = std::clamp<std::int64_t>(terms / 64, 2, 64);
-    std::int64_t parts = shape[axis] <= wanted ? shape[axis] : divisor_near(shape[axis], wanted);
+    const std::int64_t parts = length <= wanted ? length : divisor_near(length, wanted);
     if (parts <= 1) return keep(out, node, inputs);
     Shape cut;
     std::vector<int> first_axes, second_axes;
@@ -48,8 +52,9 @@ std::shared_ptr<Graph> split_reductions(const Graph& graph, int parallelism) {
       if (a == axis) {
         second_axes.push_back(kept_before);
         cut.push_back(parts);
-        cut.push_back(shape[a] / parts);
+        cut.push_back(length / parts);
         first_axes.push_back(cut.rank() - 1);
+        a = end - 1;
       } else {
         if (reduced) first_axes.push_back(cut.rank());
         if (!reduced && a < axis) ++kept_before;

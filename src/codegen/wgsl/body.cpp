@@ -302,12 +302,21 @@ bool Body::falls(ExprId id) const {
   const auto largest = [&](ExprId x) {
     return expr(x).kind == Expr::Kind::Reduce && expr(x).reduce == ReduceKind::Max;
   };
-  if (is(id, OpKind::Neg)) {
-    const Expr& inside = expr(expr(id).args[0]);
-    return is(expr(id).args[0], OpKind::Mul) && inside.args[0] == inside.args[1];
+  const auto square = [&](ExprId x) {
+    return is(x, OpKind::Mul) && expr(x).args[0] == expr(x).args[1];
+  };
+  const auto constant = [&](ExprId x, auto holds) {
+    return expr(x).kind == Expr::Kind::Const && holds(expr(x).value);
+  };
+  const auto negative = [](double c) { return c <= 0; };
+  if (is(id, OpKind::Neg)) return square(expr(id).args[0]);
+  if (is(id, OpKind::Mul)) {
+    const ExprId a = expr(id).args[0], b = expr(id).args[1];
+    return (constant(a, negative) && square(b)) || (constant(b, negative) && square(a));
   }
   if (!is(id, OpKind::Sub)) return false;
   const ExprId from = expr(id).args[0], by = expr(id).args[1];
+  if (constant(by, [](double c) { return c >= 0; })) return falls(from);
   if (is(by, OpKind::Maximum)) return largest(expr(by).args[0]) || largest(expr(by).args[1]);
   // x − max − log Σ e^(x − max): a logarithm of at least 1 goes off what falls already
   return largest(by) || (is(by, OpKind::Log) && falls(from));
