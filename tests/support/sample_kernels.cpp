@@ -338,7 +338,7 @@ std::vector<Kernel> sample_kernels() {
     kernels.push_back(std::move(k));
   }
   for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {1, 1}, {70, 3}, {5, 10}, {3, 64}, {2, 1000}, {130, 33}}) {
+           {1, 1}, {70, 3}, {5, 10}, {3, 64}, {20, 128}, {2, 1000}, {130, 33}}) {
     kernels.push_back(softmax(rows, columns));
     kernels.push_back(layer_norm(rows, columns));
     kernels.push_back(reductions(rows, columns));

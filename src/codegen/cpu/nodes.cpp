@@ -150,8 +150,14 @@ class Builder {
     return spreads_[key] = add(n);
   }
 
-  /// Single lanes stay as they are: instructions take them.
-  int spread_unless_single(int id, Mask mask) { return node(id).mask == 0 ? id : spread(id, mask); }
+  /// Single lanes stay as they are: instructions take them. So do numbers of rows, if a row is
+  /// worth a call of its own.
+  int spread_unless_single(int id, Mask mask) {
+    constexpr std::int64_t kLongRow = 64;
+    const Mask own = node(id).mask;
+    const bool of_rows = own == kG1 && mask == (kG0 | kG1) && layout_.n0 >= kLongRow;
+    return own == 0 || of_rows ? id : spread(id, mask);
+  }
 
   int operation(OpKind op, DType dtype, std::vector<int> args) {
     ValueNode n;

@@ -126,7 +126,8 @@ enum class Pair : std::uint8_t {
   SubSub,     ///< (a − b) − c
 };
 
-/// Which operands of a Binary or Ternary instruction are single lanes.
+/// Which operands of a Binary or Ternary instruction are single lanes: numbers, or numbers of the
+/// rows along G1, where there is one of them for each.
 enum class Form : std::uint8_t { VV, VS, SV, VVV, VVS, VSV, VSS };
 
 struct Instruction {

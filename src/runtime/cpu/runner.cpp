@@ -81,6 +81,10 @@ BoundTape::BoundTape(Tape tape, std::vector<float*> bases)
             b.f3 = f.ternary->vss;
             break;
         }
+        for (int operand : {i.a, i.b, i.c}) {
+          b.by_rows |= operand >= 0 && i.mask == (kG0 | kG1) &&
+                       tape_.slots[static_cast<std::size_t>(operand)].mask == kG1;
+        }
       }
       if (i.code == Code::Reduce && tape_.reductions[static_cast<std::size_t>(i.aux)].step) {
         bound.reductions.push_back(i.aux);
@@ -288,6 +292,10 @@ void BoundTape::execute(State& s, const BoundSection& section) const {
   for (const Bound& b : section.instructions) {
     const Instruction& i = b.i;
     const std::size_t n = s.lanes[i.mask];
+    if (b.by_rows) {
+      execute_rows(s, b);
+      continue;
+    }
     switch (i.code) {
       case Code::Unary:
         b.f1(p[i.a], p[i.out], n);
@@ -356,6 +364,28 @@ void BoundTape::execute(State& s, const BoundSection& section) const {
         add_rows(s, i);
         break;
     }
+  }
+}
+
+void BoundTape::execute_rows(State& s, const Bound& b) const {
+  const std::size_t rows = s.lanes[kG1], n = s.lanes[kG0];
+  char* at[3] = {};
+  std::size_t step[3] = {};  // bytes from row to row
+  const int operands[3] = {b.i.a, b.i.b, b.i.c};
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (operands[k] < 0) continue;
+    const Mask mask = tape_.slots[static_cast<std::size_t>(operands[k])].mask;
+    at[k] = static_cast<char*>(s.slots[operands[k]]);
+    step[k] = 4 * (mask == kG1 ? 1 : mask == 0 ? 0 : n);
+  }
+  auto* out = static_cast<char*>(s.slots[b.i.out]);
+  for (std::size_t r = 0; r < rows; ++r, out += 4 * n) {
+    if (b.f2) {
+      b.f2(at[0], at[1], out, n);
+    } else {
+      b.f3(at[0], at[1], at[2], out, n);
+    }
+    for (std::size_t k = 0; k < 3; ++k) at[k] += step[k];
   }
 }
 

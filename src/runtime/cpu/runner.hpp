@@ -57,6 +57,7 @@ class BoundTape {
     Fn1 f1 = nullptr;
     Fn2 f2 = nullptr;
     Fn3 f3 = nullptr;
+    bool by_rows = false;  ///< an operand is a number for each row
   };
   struct BoundSection {
     Section::Kind kind;
@@ -73,6 +74,7 @@ class BoundTape {
   void run_steps(State& s, const BoundSection& section) const;
   void move_accumulators(State& s, const BoundSection& section) const;
   void execute(State& s, const BoundSection& section) const;
+  void execute_rows(State& s, const Bound& b) const;
   void set_lanes(State& s) const;
 
   void gather(State& s, const Instruction& i) const;
