@@ -1,6 +1,6 @@
-// A kernel over variables that suit its index
-// maps. A variable that maps divide (i / 12, i % 12) is cut in two, so that the quotients vanish;
-// variables that all maps treat as one are joined. What is left is nearly always affine.
+// A kernel over variables that suit its index maps. A variable that maps divide (i / 12, i % 12) is
+// cut in two, so that the quotients vanish; variables that all maps treat as one are joined. What
+// is left is nearly always affine.
 #pragma once
 
 #include <vector>

@@ -34,6 +34,12 @@ class Planner {
       one_kernel_a_node();
     }
     append_copies();
+    if (plan_.target.fuse) {
+      write_through(
+          graph_, plan_.target.shortest_run,
+          [&](TensorId id) { return !plan_.places.count(id) && !request_.stored.count(id); },
+          lowered_);
+    }
     append_updates();
     place_temps();
     for (std::size_t k = 0; k < lowered_.size(); ++k) finish(lowered_[k]);
@@ -280,12 +286,8 @@ class Planner {
           fits = false;
         }
       }
-      if (fits) break;
+      if (fits) return;
     }
-    write_through(
-        graph_, plan_.target.shortest_run,
-        [&](TensorId id) { return !plan_.places.count(id) && !request_.stored.count(id); },
-        lowered_);
   }
 
   void relieve(const Group& group, const LoweredKernel& kernel) {

@@ -29,6 +29,31 @@ double special_flops(const SpecialHint& special) {
   }
 }
 
+/// Of what is bound, which may be part of a larger tensor's memory or the other way around.
+std::int64_t elements_read(const Kernel& kernel, int binding) {
+  std::int64_t elements = 0;
+  if (kernel.special) {
+    for (const StridedOperand& input : kernel.special->inputs) {
+      if (input.binding != binding) continue;
+      std::int64_t own = 1;
+      for (int axis = 0; axis < input.type.shape.rank(); ++axis) {
+        if (input.strides[static_cast<std::size_t>(axis)] != 0) own *= input.type.shape[axis];
+      }
+      elements += own;
+    }
+  }
+  for (const Expr& e : kernel.exprs) {
+    if (e.kind != Expr::Kind::Load || e.binding != binding) continue;
+    std::int64_t own = 1;
+    for (std::size_t v = 0; v < kernel.vars.size(); ++v) {
+      if (e.index.uses_var(static_cast<int>(v))) own *= kernel.vars[v].extent;
+    }
+    elements +=
+        e.index.uses_data() ? kernel.bindings[static_cast<std::size_t>(binding)].elements : own;
+  }
+  return std::min(elements, kernel.bindings[static_cast<std::size_t>(binding)].elements);
+}
+
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -42,8 +67,9 @@ std::string escaped(const std::string& text) {
 
 KernelCost kernel_cost(const Kernel& kernel) {
   KernelCost cost;
-  for (const Binding& b : kernel.bindings) cost.bytes += b.read ? 4 * b.elements : 0;
-  for (const Store& s : kernel.stores)  // a part of what is bound, perhaps
+  for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
+    cost.bytes += 4 * elements_read(kernel, static_cast<int>(b));
+  for (const Store& s : kernel.stores)
     cost.bytes += 4 * kernel.outer_size() * (s.inner ? kernel.inner_size() : 1);
   if (kernel.special) {
     for (const StridedOperand& output : kernel.special->outputs)

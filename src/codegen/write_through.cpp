@@ -28,8 +28,8 @@ struct Move {
   }
 };
 
-/// What a kernel moves if all it does is load every element of one tensor of `size` elements and
-/// store it.
+/// What a kernel moves if all it does is load every element of one tensor and store it. `sizes` are
+/// those of the tensors it binds.
 std::optional<Move> as_move(const Kernel& kernel, const std::vector<std::int64_t>& sizes,
                             std::int64_t shortest_run) {
   const Store& store = kernel.stores.front();
@@ -119,7 +119,12 @@ class WriteThrough {
         }
       }
     }
+    // The tensor is there when the last of them has run.
+    std::size_t last = 0;
+    for (const auto& [source, move] : by_source) last = std::max(last, *writers_[source].rbegin());
     for (auto& [number, moved] : changed) kernels_[number] = std::move(moved);
+    std::vector<NodeId>& computed = kernels_[last].kernel.nodes;
+    computed.insert(computed.end(), kernel.nodes.begin(), kernel.nodes.end());
     replace(writers_, k, target, by_source);
     replace(readers_, k, target, by_source);
     return true;
@@ -166,9 +171,11 @@ class WriteThrough {
     }
     if (kernel.special) {
       for (auto* operands : {&kernel.special->inputs, &kernel.special->outputs}) {
+        const bool output = operands == &kernel.special->outputs;
         for (StridedOperand& operand : *operands) {
           if (operand.binding != old) continue;
-          if (!redirect(operand, move)) return false;
+          if (!move_operand(operand, move)) return false;
+          if (output && !writes_by_strides(kernel.special->op, operand)) return false;
           operand.binding = binding;
         }
       }
@@ -183,17 +190,31 @@ class WriteThrough {
     return true;
   }
 
-  static bool redirect(StridedOperand& output, const Move& move) {
-    Index element = output.offset;
-    const Shape& shape = output.type.shape;
+  /// Whether a special kernel can put a result there.
+  static bool writes_by_strides(OpKind op, const StridedOperand& output) {
+    switch (op) {
+      case OpKind::LinearScan:
+        return true;
+      case OpKind::Attention:
+      case OpKind::AttentionGradQ:
+      case OpKind::AttentionGradKV:
+        return output.strides.back() == 1;
+      default:
+        return false;
+    }
+  }
+
+  static bool move_operand(StridedOperand& operand, const Move& move) {
+    Index element = operand.offset;
+    const Shape& shape = operand.type.shape;
     for (int axis = 0; axis < shape.rank(); ++axis)
       element =
-          element + Index::var(axis, shape[axis]) * output.strides[static_cast<std::size_t>(axis)];
+          element + Index::var(axis, shape[axis]) * operand.strides[static_cast<std::size_t>(axis)];
     const Index to = move(element);
     if (!to.is_affine()) return false;
-    output.offset = to.constant();
+    operand.offset = to.constant();
     for (int axis = 0; axis < shape.rank(); ++axis)
-      output.strides[static_cast<std::size_t>(axis)] = to.stride(axis);
+      operand.strides[static_cast<std::size_t>(axis)] = to.stride(axis);
     return true;
   }
 

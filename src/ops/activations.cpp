@@ -31,7 +31,7 @@ Tensor gelu(Operand operand, GeluOptions options) {
     const Tensor x2 = square(x);
     const Tensor below = 0.5 + 0.5 * tanh(x * (kSqrt2OverPi + (kSqrt2OverPi * kCubic) * x2));
     const Tensor steepness = 2 * kSqrt2OverPi + (6 * kSqrt2OverPi * kCubic) * x2;
-    return with_slope(x * below, x, below + x * steepness * (below - below * below));
+    return with_slope(x * below, x, below + x * (below - below * below) * steepness);
   }
   constexpr double kSqrtHalf = 0.7071067811865476, kLogSqrt2Pi = 0.9189385332046727;
   const Tensor below = 0.5 + 0.5 * erf(x * kSqrtHalf);

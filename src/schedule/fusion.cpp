@@ -515,7 +515,7 @@ class Fuser {
       return users[k].size() == 1 && !inside[k] ? 2 * request_.recompute : request_.recompute;
     };
     // A group whose values are wanted elsewhere keeps the one they all come from, if there is one:
-    // what goes into an activation rather than the parts of its slope.
+    // what goes into an activation made of ops rather than the parts of its slope.
     for (const Group& g : result_.groups) {
       std::vector<TensorId> wanted;
       for (NodeId id : g.nodes) {

@@ -168,6 +168,19 @@ std::vector<T> apply(Fn2 f, const auto& a, const auto& b, size_t n) {
   return out;
 }
 
+// gelu multiplies a large number by what is left of 1 there.
+TEST(Math, FunctionsReachTheirLimits) {
+  on_every_unit([](const Math& m) {
+    const std::vector<float> large{4, 5.5f, 30, 1e6f, 1e20f, kInf, -4, -5.5f, -30, -1e20f, -kInf};
+    const std::vector<float> erf = apply<float>(m.erf, large), tanh = apply<float>(m.tanh, large);
+    for (size_t i = 0; i < large.size(); ++i) {
+      EXPECT_EQ(erf[i], std::copysign(1.0f, large[i])) << large[i];
+      if (std::fabs(large[i]) < 10) continue;
+      EXPECT_EQ(tanh[i], std::copysign(1.0f, large[i])) << large[i];
+    }
+  });
+}
+
 TEST(Math, ChoosesOneOfItsVariants) {
   EXPECT_NE(std::find(variants().begin(), variants().end(), &math()), variants().end());
 }

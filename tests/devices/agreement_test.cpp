@@ -43,5 +43,33 @@ TEST_P(Agreement, OnRandomGraphsAndTheirGradients) {
   }
 }
 
+TEST_P(Agreement, OnResultsThatAreWrittenSideBySide) {
+  // Of kernels of all kinds, of which some can write there at once and some cannot.
+  const std::int64_t B = 2, T = 70, H = 3, D = 16;
+  const auto graph = trace([&]() -> Outputs {
+    const Tensor x = tensor_input("x", {B, T, H * D});
+    const auto heads = [&](const char* name) {
+      const Tensor y = matmul(x, tensor_input(name, {H * D, H * D}));
+      return permute(reshape(y, {B, T, H, D}), {0, 2, 1, 3});
+    };
+    const Tensor mixed = attention(heads("q"), heads("k"), heads("v"), {.causal = true});
+    const Tensor merged = reshape(permute(mixed, {0, 2, 1, 3}), {B, T, H * D});
+    const ScanResult scan = selective_scan(ones({B, T, D}), softplus(narrow(x, -1, 0, D)),
+                                           tensor_input("A_log", {D, 4}), narrow(x, -1, 0, 4),
+                                           narrow(x, -1, 4, 4), zeros({D}));
+    const Tensor product = matmul(x, tensor_input("w", {H * D, 32}));
+    const Tensor joined = concat({merged, product, scan.y}, -1);
+    return matmul(joined, tensor_input("last", {H * D + 32 + D, 5}));
+  });
+  std::map<std::string, reference::Values> feeds;
+  for (const Node& node : graph->nodes()) {
+    if (node.op != OpKind::TensorInput) continue;
+    reference::Values& values = feeds[std::get<InputAttr>(node.attrs).name];
+    for (std::int64_t i = 0; i < graph->type(node.output()).shape.size(); ++i)
+      values.push_back(0.004 * static_cast<double>((i * 37 + node.output()) % 101) - 0.2);
+  }
+  EXPECT_EQ(device_difference(*device_.backend(), *graph, feeds, 1e-4), "");
+}
+
 }  // namespace
 }  // namespace tensorgrad::test

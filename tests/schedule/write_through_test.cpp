@@ -1,6 +1,7 @@
 // Which copies become stores of the kernels before them.
 #include <gtest/gtest.h>
 
+#include "support/run_plan.hpp"
 #include "tensorgrad/compile.hpp"
 #include "tensorgrad/passes.hpp"
 
@@ -36,6 +37,8 @@ TEST(WriteThrough, ProductsSideBySideAreWrittenSideBySide) {
   EXPECT_EQ(p.kernels[0].stores[0].index.to_string(), "64*i0 + i1");
   EXPECT_EQ(p.kernels[1].stores[0].index.to_string(), "64*i0 + i1 + 16");
   EXPECT_EQ(p.kernels[0].bindings[2].offset, p.kernels[1].bindings[2].offset);
+  EXPECT_EQ(p.kernels[0].nodes.size(), 1u);
+  EXPECT_EQ(p.kernels[1].nodes.size(), 2u) << "what is joined is there after the last";
 }
 
 TEST(WriteThrough, HeadsAreWrittenWhereTheyAreMerged) {
@@ -83,6 +86,38 @@ TEST(WriteThrough, AKernelThatReadsOnePartAndWritesAnotherIsLeftAlone) {
                             return concat({a, b}, -1);
                           }),
             4);
+}
+
+TEST(WriteThrough, ACopyOfACopyIsWrittenOnce) {
+  EXPECT_EQ(kernels_until(64,
+                          [] {
+                            const Tensor both = concat({product("a", 16), product("b", 16)}, -1);
+                            const Tensor first =
+                                matmul(both, weight("first", 32, 32));  // wants it in memory
+                            return concat({both, first}, -1);
+                          }),
+            5)
+      << "the second join reads and writes for one kernel, so it stays";
+}
+
+TEST(WriteThrough, AnOutputBehindAJoinIsReadWhereItIs) {
+  const auto graph = trace([]() -> Outputs {
+    const Tensor t = concat({tensor_input("x", {8, 16}), tensor_input("y", {8, 16})}, -1);
+    const Tensor joined = concat({t, product("a", 16)}, -1);
+    return {{"first", matmul(t, weight("w", 32, 4))},
+            {"second", matmul(joined, weight("v", 48, 4))},
+            {"t", t}};
+  });
+  std::map<std::string, reference::Values> feeds;
+  for (const Node& node : graph->nodes()) {
+    if (node.op != OpKind::TensorInput) continue;
+    reference::Values& values = feeds[std::get<InputAttr>(node.attrs).name];
+    for (std::int64_t i = 0; i < graph->type(node.output()).shape.size(); ++i)
+      values.push_back(0.01 * static_cast<double>((i * 37 + node.output()) % 101) - 0.5);
+  }
+  const Target target;
+  const Plan planned = plan(run_passes(*graph, target.passes), target);
+  EXPECT_EQ(difference(evaluate_plan(planned, feeds), reference_results(*graph, feeds), 1e-6), "");
 }
 
 TEST(WriteThrough, ATensorJoinedTwiceIsCopied) {

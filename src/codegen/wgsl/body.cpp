@@ -308,11 +308,11 @@ bool Body::falls(ExprId id) const {
   const auto constant = [&](ExprId x, auto holds) {
     return expr(x).kind == Expr::Kind::Const && holds(expr(x).value);
   };
-  const auto negative = [](double c) { return c <= 0; };
+  const auto at_most_0 = [](double c) { return c <= 0; };
   if (is(id, OpKind::Neg)) return square(expr(id).args[0]);
   if (is(id, OpKind::Mul)) {
     const ExprId a = expr(id).args[0], b = expr(id).args[1];
-    return (constant(a, negative) && square(b)) || (constant(b, negative) && square(a));
+    return (constant(a, at_most_0) && square(b)) || (constant(b, at_most_0) && square(a));
   }
   if (!is(id, OpKind::Sub)) return false;
   const ExprId from = expr(id).args[0], by = expr(id).args[1];

@@ -3,21 +3,12 @@
 // that lie one below the other be one tall matrix.
 #include <algorithm>
 
+#include "codegen/normalise.hpp"
 #include "codegen/wgsl/generators.hpp"
 
 namespace tensorgrad::wgsl {
 
 namespace {
-
-/// Calls `visit` with every index map of a kernel.
-template <class K, class Visit>
-void for_each_index(K& kernel, Visit visit) {
-  for (auto& e : kernel.exprs) {
-    visit(e.index);
-    for (auto& guard : e.guards) visit(guard.index);
-  }
-  for (auto& s : kernel.stores) visit(s.index);
-}
 
 /// Whether an index map sees variables a and b only as a·extent + b.
 bool steps_as_one(const Index& index, int a, int b, std::int64_t extent) {

@@ -131,15 +131,14 @@ struct Strip {
   GemmBeside beside;  // of the strip's first element of C
 };
 
-// Fetches what will be wanted beside `rows` rows of C, from column j on.
-template <int V>
+// Fetches what will be wanted beside two vectors of columns of C, from column j on.
 HWY_INLINE void fetch_beside(const Strip& s, int rows, int64_t j) {
   for (const float* at : s.beside.at) {
     if (at == nullptr) continue;
     for (int i = 0; i < rows; ++i) {
       const float* row = at + i * s.ldc + j;
-      TENSORGRAD_UNROLL
-      for (int v = 0; v < V; ++v) __builtin_prefetch(row + v * kLanes);
+      __builtin_prefetch(row);
+      __builtin_prefetch(row + kLanes);
     }
   }
 }
@@ -213,7 +212,7 @@ void strip(const Strip& s, const float* b, int64_t ldb, bool packed, float* c, i
   constexpr int64_t kPanel = 2 * kLanes;
   int64_t j = 0;
   for (; j + kPanel <= cols; j += kPanel) {
-    fetch_beside<2>(s, R, j);
+    fetch_beside(s, R, j);
     tile<R, 2, false>(s, packed ? b + j * s.k : b + j, packed ? kPanel : ldb, c + j, kLanes);
   }
   const int64_t left = cols - j;

@@ -239,7 +239,7 @@ HWY_INLINE V erf_by_table(D d, V x) {
        0x1.40f0acp-8f, 0x1.07b8e4p-9f, 0x1.61c9bcp-11f, 0x1.8b1dd2p-13f, 0x1.73c74p-15f,
        -0x1.47d27ap-8f},
   };
-  const auto ax = V{_mm512_min_ps(_mm512_set1_ps(3.96f), hn::Abs(x).raw)};  // NaN stays NaN
+  const auto ax = V{_mm512_min_ps(_mm512_set1_ps(3.94f), hn::Abs(x).raw)};  // NaN stays NaN
   const auto magic = hn::Set(d, 0x1.8p23f);  // leaves k in the low bits
   const auto shifted = hn::MulAdd(ax, hn::Set(d, 128.0f / 33), magic);
   const auto whole = hn::Sub(shifted, magic);
