@@ -108,13 +108,7 @@ TEST(WriteThrough, AnOutputBehindAJoinIsReadWhereItIs) {
             {"second", matmul(joined, weight("v", 48, 4))},
             {"t", t}};
   });
-  std::map<std::string, reference::Values> feeds;
-  for (const Node& node : graph->nodes()) {
-    if (node.op != OpKind::TensorInput) continue;
-    reference::Values& values = feeds[std::get<InputAttr>(node.attrs).name];
-    for (std::int64_t i = 0; i < graph->type(node.output()).shape.size(); ++i)
-      values.push_back(0.01 * static_cast<double>((i * 37 + node.output()) % 101) - 0.5);
-  }
+  const auto feeds = some_feeds(*graph);
   const Target target;
   const Plan planned = plan(run_passes(*graph, target.passes), target);
   EXPECT_EQ(difference(evaluate_plan(planned, feeds), reference_results(*graph, feeds), 1e-6), "");

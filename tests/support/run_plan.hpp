@@ -14,6 +14,9 @@ namespace tensorgrad::test {
 using Results = std::map<std::string, reference::Values>;  ///< `output.x`, `capture.x`,
                                                            ///< `gradient.x`, `state.x`, `param.x`
 
+/// Small numbers of both signs for every input of a graph.
+std::map<std::string, reference::Values> some_feeds(const Graph& graph);
+
 /// What the reference interpreter says a step of the graph gives. States and parameters are listed
 /// as they are after the step.
 Results reference_results(const Graph& graph,
