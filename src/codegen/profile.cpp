@@ -67,6 +67,10 @@ std::string escaped(const std::string& text) {
 
 KernelCost kernel_cost(const Kernel& kernel) {
   KernelCost cost;
+  if (kernel.stores.empty() && !kernel.special) {  // a node, as the interpreter takes it
+    for (const Binding& b : kernel.bindings) cost.bytes += 4 * b.elements;
+    return cost;
+  }
   for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
     cost.bytes += 4 * elements_read(kernel, static_cast<int>(b));
   for (const Store& s : kernel.stores)

@@ -55,6 +55,13 @@ struct GemmBlock {
 // product is computed. Null is none.
 struct GemmBeside {
   std::array<const float*, 2> at{};
+
+  // The same further on.
+  GemmBeside from(int64_t offset) const {
+    GemmBeside moved = *this;
+    for (const float*& place : moved.at) place = place == nullptr ? nullptr : place + offset;
+    return moved;
+  }
 };
 
 enum class GemmKind : uint8_t {

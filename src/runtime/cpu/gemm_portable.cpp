@@ -330,11 +330,6 @@ void pack_b(const Plan& plan, const float* b, int64_t col_begin, int64_t col_end
   }
 }
 
-HWY_INLINE GemmBeside from(GemmBeside beside, int64_t offset) {
-  for (const float*& at : beside.at) at = at == nullptr ? nullptr : at + offset;
-  return beside;
-}
-
 // One item of the batch. `packed` are B's panels for the columns [packed_begin, packed_end).
 void run_tiles(const Plan& plan, const GemmBlock& block, const float* a, const float* b,
                const float* packed, int64_t packed_begin, int64_t packed_end, float* c,
@@ -356,7 +351,7 @@ void run_tiles(const Plan& plan, const GemmBlock& block, const float* a, const f
         const int64_t b_ahead = packed != nullptr ? 0 : kPrefetch * s.b_row;
         const int64_t at = r0 * s.ldc + j - block.col_begin;
         Strip strip{rows_of_a, s.a_row, s.a_col, depth, s.ldc, p > 0, b_ahead, {}};
-        if (p + 1 == pieces) strip.beside = from(beside, at);
+        if (p + 1 == pieces) strip.beside = beside.from(at);
         if (plan.pack_a != PackA::None) pack_strip(plan.pack_a, strip, height, pack_a);
         strip_of(height, std::make_integer_sequence<int, kRows>())(strip, bp, s.b_row,
                                                                    packed != nullptr, c + at, cols);
@@ -536,7 +531,7 @@ void run_block(const Plan& plan, const GemmBlock& block, const GemmBlock& task, 
         run_tiles(plan, block, ai, bi, plan.pack_b == PackB::None ? nullptr : panels,
                   plan.pack_b == PackB::Task ? task.col_begin : block.col_begin,
                   plan.pack_b == PackB::Task ? task.col_end : block.col_end, ci, scratch,
-                  from(beside, ci - c));
+                  beside.from(ci - c));
         break;
       case Method::Dots:
       case Method::Axpys:

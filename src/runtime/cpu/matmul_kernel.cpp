@@ -329,9 +329,7 @@ class MatMulKernel final : public CpuKernel {
     for (std::size_t k = 0; k < blocks.size(); ++k) {
       const GemmBlock& block = blocks[k];
       float* c = target_ >= 0 ? c_base_ + outer.c + block.c_offset : block_memory;
-      GemmBeside beside = beside_;
-      for (const float*& at : beside.at) at = at == nullptr ? nullptr : at + block.c_offset;
-      gemm_->run(task, block, a, b, c, scratch, beside);
+      gemm_->run(task, block, a, b, c, scratch, beside_.from(block.c_offset));
       if (!epilogue_) continue;
       if (target_ < 0) memory.bases[c_binding_] = block_memory - block.c_offset;
       run_epilogue(memory, outer, boxes_[task][k]);
